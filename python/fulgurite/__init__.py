@@ -1,0 +1,58 @@
+"""fulgurite: a source-to-source compiler for PyTorch programs.
+
+    import torch, fulgurite as fg
+
+    @fg.jit
+    def f(x, w):
+        return torch.nn.functional.gelu(x @ w).sum()
+
+``jit`` records the first call while it runs, and serves later ones from a compiled program that gives
+eager's results; ``last_traces``, ``last_backward_traces`` and ``last_prologue_traces`` print every stage of
+it, ``explain`` says what happened and why.
+"""
+
+from fulgurite._load import _C  # checks the torch version before the core is loaded
+from fulgurite._C import CompileError, Error, Trace
+from fulgurite.inspection import (
+    cache_hits,
+    cache_misses,
+    explain,
+    fallbacks,
+    last_backward_traces,
+    last_prologue_traces,
+    last_traces,
+    recompiles,
+)
+from fulgurite.jit import jit
+from fulgurite.options import options
+from fulgurite import prims
+
+__version__ = _C.__version__
+
+
+def _cmake_prefix_path() -> str:
+    import os
+
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "cmake")
+
+
+cmake_prefix_path = _cmake_prefix_path()
+"""Where ``find_package(fulgurite)`` looks: pass it as ``-DCMAKE_PREFIX_PATH``."""
+
+__all__ = [
+    "CompileError",
+    "Error",
+    "Trace",
+    "cache_hits",
+    "cache_misses",
+    "cmake_prefix_path",
+    "explain",
+    "fallbacks",
+    "jit",
+    "last_backward_traces",
+    "last_prologue_traces",
+    "last_traces",
+    "options",
+    "prims",
+    "recompiles",
+]

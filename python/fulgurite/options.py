@@ -1,0 +1,111 @@
+"""Options of ``jit``: one table. Each is also an environment variable and a scoped override.
+
+    fg.jit(f, fullgraph=True)
+    FULGURITE_FULLGRAPH=1 python train.py
+    with fg.options(fullgraph=True): ...
+
+What is given to ``jit`` wins over a scope, a scope over the environment, the environment over the default.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import difflib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Option:
+    name: str
+    default: Any
+    choices: tuple | None
+    meaning: str
+
+    @property
+    def variable(self) -> str:
+        return "FULGURITE_" + self.name.upper()
+
+    def check(self, value: Any) -> Any:
+        if self.choices is not None and value not in self.choices:
+            wanted = ", ".join(repr(c) for c in self.choices)
+            raise ValueError(f"FG-010: option {self.name!r} is {value!r}; expected one of {wanted}")
+        if self.choices is None and not isinstance(value, type(self.default)):
+            raise ValueError(
+                f"FG-010: option {self.name!r} is {value!r}; expected {type(self.default).__name__}"
+            )
+        return value
+
+    def parse(self, text: str) -> Any:
+        if isinstance(self.default, bool):
+            low = text.strip().lower()
+            if low not in ("0", "1", "true", "false", "on", "off", "yes", "no"):
+                raise ValueError(f"FG-010: {self.variable}={text!r}; expected 0 or 1")
+            return low in ("1", "true", "on", "yes")
+        if isinstance(self.default, int):
+            return int(text)
+        return self.check(text)
+
+
+TABLE = {
+    o.name: o
+    for o in (
+        Option("fullgraph", False, (True, False), "raise CompileError instead of falling back to eager"),
+        Option(
+            "cache",
+            "constant values",
+            ("constant values", "no caching", "same input"),
+            "when a compiled program is used again: when its guards hold, never, or (same input) when its "
+            "guards hold, which the caller promises",
+        ),
+        Option("reinplace", True, (True, False), "turn values back into buffers where nobody can tell"),
+        Option("max_entries", 64, None, "how many specialisations of one function are kept"),
+        Option(
+            "leaf_inplace",
+            "error",
+            ("error",),
+            "an in-place operator on a leaf that requires grad: eager's error",
+        ),
+    )
+}
+
+_scope: contextvars.ContextVar[dict[str, Any]] = contextvars.ContextVar("fulgurite_options", default={})
+
+
+def _known(name: str) -> Option:
+    if name in TABLE:
+        return TABLE[name]
+    near = difflib.get_close_matches(name, TABLE, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(TABLE)}"
+    raise ValueError(f"FG-011: unknown option {name!r}{hint}")
+
+
+def resolve(given: dict[str, Any]) -> dict[str, Any]:
+    """The value of every option. Raises ValueError (FG-010, FG-011) for bad values and unknown names."""
+    values = {}
+    for name, value in given.items():
+        values[name] = _known(name).check(value)
+    for name, option in TABLE.items():
+        if name in values:
+            continue
+        if name in _scope.get():
+            values[name] = _scope.get()[name]
+        elif option.variable in os.environ:
+            values[name] = option.parse(os.environ[option.variable])
+        else:
+            values[name] = option.default
+    return values
+
+
+@contextlib.contextmanager
+def options(**given: Any) -> Iterator[None]:
+    """Overrides options for functions that are jitted inside the ``with`` block."""
+    checked = {name: _known(name).check(value) for name, value in given.items()}
+    token = _scope.set({**_scope.get(), **checked})
+    try:
+        yield
+    finally:
+        _scope.reset(token)

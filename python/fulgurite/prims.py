@@ -1,0 +1,23 @@
+"""Our few operators of our own, as printed traces call them.
+
+``copy_(source, destination)`` writes a value back into something that the caller can see; ``set_data(self,
+data)`` gives the values of ``data`` the history of ``self``; ``conform``, ``strided_view`` and
+``strided_scatter`` are conversions between layouts; ``expect_*`` are value guards.
+"""
+
+import torch
+
+_ops = torch.ops.fulgurite
+
+copy_ = _ops.copy_.default
+set_data = _ops.set_data.default
+data = _ops.data.default
+conform = _ops.conform.default
+strided_view = _ops.strided_view.default
+strided_scatter = _ops.strided_scatter.default
+set_grad = _ops.set_grad.default
+set_requires_grad = _ops.set_requires_grad.default
+expect_int = _ops.expect_int.default
+expect_float = _ops.expect_float.default
+expect_bool = _ops.expect_bool.default
+expect_sizes = _ops.expect_sizes.default

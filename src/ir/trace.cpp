@@ -1,0 +1,31 @@
+#include "ir/trace.h"
+
+#include <algorithm>
+
+namespace fulgurite::ir {
+
+int64_t TensorType::numel() const {
+  int64_t n = 1;
+  for (int64_t size : sizes) n *= size;
+  return n;
+}
+
+bool TensorType::is_contiguous() const {
+  if (numel() == 0) return true;
+  int64_t expected = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] == 1) continue;
+    if (strides[i] != expected) return false;
+    expected *= sizes[i];
+  }
+  return true;
+}
+
+Dims default_strides(const Dims& sizes) {
+  Dims strides(sizes.size(), 1);
+  for (size_t i = sizes.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
+  return strides;
+}
+
+}  // namespace fulgurite::ir

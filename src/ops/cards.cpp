@@ -1,0 +1,93 @@
+#include "ops/cards.h"
+
+#include <unordered_map>
+
+namespace fulgurite::ops {
+namespace {
+
+const std::vector<Card>& cards() {
+  static const std::vector<Card> list = {
+      // ---- numbers that are a function of metadata ----
+      {"aten::_fused_sdp_choice", kReadsMetadata},
+      {"aten::size", kReadsMetadata},
+      {"aten::sym_size", kReadsMetadata},
+      {"aten::stride", kReadsMetadata},
+      {"aten::sym_stride", kReadsMetadata},
+      {"aten::sym_numel", kReadsMetadata},
+      {"aten::sym_storage_offset", kReadsMetadata},
+      {"aten::numel", kReadsMetadata},
+      {"aten::dim", kReadsMetadata},
+      {"aten::is_same_size", kReadsMetadata},
+      {"aten::is_floating_point", kReadsMetadata},
+      {"aten::is_complex", kReadsMetadata},
+      {"aten::is_signed", kReadsMetadata},
+      {"aten::is_conj", kReadsMetadata},
+      {"aten::is_neg", kReadsMetadata},
+      {"aten::is_inference", kReadsMetadata},
+      {"aten::result_type", kReadsMetadata},
+      {"aten::can_cast", kReadsMetadata},
+      {"aten::_has_compatible_shallow_copy_type", kReadsMetadata},
+      {"aten::_has_same_storage_numel", kReadsMetadata},
+      {"aten::_batch_norm_impl_index", kReadsMetadata},
+      {"aten::_use_cudnn_ctc_loss", kReadsMetadata},
+      {"aten::_use_cudnn_rnn_flatten_weight", kReadsMetadata},
+      {"aten::cudnn_is_acceptable", kReadsMetadata},
+      {"aten::is_vulkan_available", kReadsMetadata},
+      {"aten::_nnpack_available", kReadsMetadata},
+      {"aten::qscheme", kReadsMetadata},
+      // Numbers for which -1 means "not chosen": bags are recomputed, never read by the program.
+      {"aten::_embedding_bag", kReadsMetadata},
+      {"aten::mkldnn_rnn_layer", kReadsMetadata},
+      // ---- allocation ----
+      {"aten::empty", kUninitialised},
+      {"aten::empty_like", kUninitialised},
+      {"aten::empty_strided", kUninitialised},
+      {"aten::empty_permuted", kUninitialised},
+      {"aten::new_empty", kUninitialised},
+      {"aten::new_empty_strided", kUninitialised},
+      {"aten::lift_fresh", kLiftsConstant | kIdentity},
+      // ---- views ----
+      {"aten::detach", kCutsGradient | kIdentity},
+      {"aten::detach_", kCutsGradient | kIdentity},
+      {"fulgurite::data", kCutsGradient | kIdentity},
+      {"aten::alias", kIdentity},
+      {"aten::select", kNone, {}, -1, nullptr, "aten::select_scatter"},
+      {"aten::slice", kNone, {}, -1, nullptr, "aten::slice_scatter"},
+      {"aten::diagonal", kNone, {}, -1, nullptr, "aten::diagonal_scatter"},
+      // ---- effects ----
+      {"fulgurite::expect_int", kEffect},
+      {"fulgurite::expect_float", kEffect},
+      {"fulgurite::expect_bool", kEffect},
+      {"fulgurite::expect_sizes", kEffect},
+      {"aten::_assert_async", kEffect},
+      {"aten::_assert_tensor_metadata", kEffect},
+      // ---- schemas that hide a write ----
+      {"aten::native_batch_norm", kNone, {3, 4}, 5, "aten::_native_batch_norm_legit_functional"},
+      {"aten::cudnn_batch_norm", kNone, {3, 4}, 5, nullptr},
+      {"aten::miopen_batch_norm", kNone, {3, 4}, 5, nullptr},
+      // ---- shapes that depend on data and lack the tag ----
+      {"aten::nonzero", kDataDependentShape},
+      {"aten::masked_select", kDataDependentShape},
+      {"aten::_unique2", kDataDependentShape},
+      {"aten::unique_dim", kDataDependentShape},
+      {"aten::unique_consecutive", kDataDependentShape},
+      {"aten::unique_dim_consecutive", kDataDependentShape},
+      {"aten::bincount", kDataDependentShape},
+      {"aten::repeat_interleave", kDataDependentShape},
+  };
+  return list;
+}
+
+}  // namespace
+
+const Card* card_of(const ir::Op& op) {
+  static const auto* by_name = [] {
+    auto* map = new std::unordered_map<std::string, const Card*>();
+    for (const Card& c : cards()) map->emplace(c.name, &c);
+    return map;
+  }();
+  auto it = by_name->find(op.name());
+  return it == by_name->end() ? nullptr : it->second;
+}
+
+}  // namespace fulgurite::ops

@@ -1,0 +1,40 @@
+// Op cards: what has to be said about an operator that its schema and tags do not say. An operator
+// without a card is described by its schema. Cards are data: `cards.cpp` is the list.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/op.h"
+
+namespace fulgurite::ops {
+
+enum Trait : uint32_t {
+  kNone = 0,
+  kReadsMetadata = 1 << 0,        // returns numbers that depend on shapes, dtypes and modes only
+  kUninitialised = 1 << 1,        // allocates without writing
+  kLiftsConstant = 1 << 2,
+  kCutsGradient = 1 << 3,         // gradients do not pass
+  kIdentity = 1 << 4,             // a view with the geometry of argument 0 itself
+  kEffect = 1 << 5,               // must run although nobody uses its results
+  kDataDependentShape = 1 << 6,
+};
+
+struct Card {
+  const char* name;      // "aten::detach"; every overload
+  uint32_t traits;
+  // Operators whose schema hides a write: the arguments written (when argument `only_if` is true, -1:
+  // always), and the operator that returns the new contents after its ordinary results instead.
+  std::vector<int> hidden_writes = {};
+  int only_if = -1;
+  const char* functional = nullptr;
+  // For a view: the operator that writes a new value of the view back into its base, taking
+  // (base, new view, the view's other arguments); or, if `inverse_takes_view_only`, the inverse view.
+  const char* scatter = nullptr;
+};
+
+// nullptr if the operator has none.
+const Card* card_of(const ir::Op& op);
+
+}  // namespace fulgurite::ops

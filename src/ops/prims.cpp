@@ -1,0 +1,119 @@
+#include "ops/prims.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/as_strided_scatter.h>
+#include <ATen/ops/empty_strided.h>
+#include <torch/library.h>
+
+#include <cstring>
+
+#include "ir/errors.h"
+
+namespace fulgurite {
+namespace {
+
+at::Tensor& copy_impl(const at::Tensor& source, at::Tensor& destination) {
+  return destination.copy_(source);
+}
+
+at::Tensor set_data_impl(const at::Tensor& /*self*/, const at::Tensor& data) {
+  return data.detach();
+}
+
+at::Tensor data_impl(const at::Tensor& self) { return self.variable_data(); }
+
+at::Tensor conform_impl(const at::Tensor& self, at::ScalarType dtype, at::IntArrayRef strides) {
+  if (self.scalar_type() == dtype && self.strides() == strides) return self;
+  at::Tensor out = at::empty_strided(self.sizes(), strides, self.options().dtype(dtype));
+  return out.copy_(self);
+}
+
+at::Tensor strided_view_impl(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride, int64_t offset) {
+  return self.as_strided(size, stride, self.storage_offset() + offset);
+}
+
+at::Tensor strided_scatter_impl(const at::Tensor& self, const at::Tensor& src, at::IntArrayRef size,
+                                at::IntArrayRef stride, int64_t offset) {
+  return at::as_strided_scatter(self, src, size, stride, self.storage_offset() + offset);
+}
+
+void set_grad_impl(at::Tensor& leaf, const std::optional<at::Tensor>& grad) {
+  leaf.mutable_grad() = grad ? *grad : at::Tensor();
+}
+
+at::Tensor& set_requires_grad_impl(at::Tensor& self, bool requires_grad) {
+  self.requires_grad_(requires_grad);
+  return self;
+}
+
+void expect_int_impl(int64_t found, int64_t expected) {
+  if (found != expected) throw prims::ValueGuardFailed();
+}
+void expect_float_impl(double found, double expected) {
+  if (std::memcmp(&found, &expected, sizeof found) != 0) throw prims::ValueGuardFailed();
+}
+void expect_bool_impl(bool found, bool expected) {
+  if (found != expected) throw prims::ValueGuardFailed();
+}
+void expect_sizes_impl(const at::Tensor& self, at::IntArrayRef sizes) {
+  if (self.sizes() != sizes) throw prims::ValueGuardFailed();
+}
+
+}  // namespace
+
+TORCH_LIBRARY(fulgurite, m) {
+  m.def("copy_(Tensor source, Tensor(a!) destination) -> Tensor(a!)");
+  m.def("set_data(Tensor self, Tensor data) -> Tensor");
+  m.def("data(Tensor(a) self) -> Tensor(a)");
+  m.def("conform(Tensor self, ScalarType dtype, int[] strides) -> Tensor");
+  m.def("strided_view(Tensor(a) self, int[] size, int[] stride, int offset) -> Tensor(a)");
+  m.def("strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int offset) -> Tensor");
+  m.def("set_grad(Tensor(a!) leaf, Tensor? grad) -> ()");
+  m.def("set_requires_grad(Tensor(a!) self, bool requires_grad) -> Tensor(a!)");
+  m.def("expect_int(int found, int expected) -> ()");
+  m.def("expect_float(float found, float expected) -> ()");
+  m.def("expect_bool(bool found, bool expected) -> ()");
+  m.def("expect_sizes(Tensor self, int[] sizes) -> ()");
+}
+
+TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
+  m.impl("copy_", copy_impl);
+  m.impl("set_data", set_data_impl);
+  m.impl("data", data_impl);
+  m.impl("conform", conform_impl);
+  m.impl("strided_view", strided_view_impl);
+  m.impl("strided_scatter", strided_scatter_impl);
+  m.impl("set_grad", set_grad_impl);
+  m.impl("set_requires_grad", set_requires_grad_impl);
+  m.impl("expect_sizes", expect_sizes_impl);
+}
+
+TORCH_LIBRARY_IMPL(fulgurite, CatchAll, m) {
+  m.impl("expect_int", expect_int_impl);
+  m.impl("expect_float", expect_float_impl);
+  m.impl("expect_bool", expect_bool_impl);
+}
+
+namespace prims {
+
+#define FULGURITE_PRIM(name)                                    \
+  const ir::Op& name() {                                        \
+    static const ir::Op op = ir::Op::get("fulgurite::" #name); \
+    return op;                                                  \
+  }
+FULGURITE_PRIM(copy_)
+FULGURITE_PRIM(set_data)
+FULGURITE_PRIM(data)
+FULGURITE_PRIM(conform)
+FULGURITE_PRIM(strided_view)
+FULGURITE_PRIM(strided_scatter)
+FULGURITE_PRIM(set_grad)
+FULGURITE_PRIM(set_requires_grad)
+FULGURITE_PRIM(expect_int)
+FULGURITE_PRIM(expect_float)
+FULGURITE_PRIM(expect_bool)
+FULGURITE_PRIM(expect_sizes)
+#undef FULGURITE_PRIM
+
+}  // namespace prims
+}  // namespace fulgurite

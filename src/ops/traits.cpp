@@ -1,0 +1,171 @@
+#include "ops/traits.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
+
+#include <unordered_map>
+
+#include "ops/cards.h"
+
+namespace fulgurite::ops {
+namespace {
+
+bool has_trait(const ir::Op& op, uint32_t trait) {
+  const Card* card = card_of(op);
+  return card != nullptr && (card->traits & trait) != 0;
+}
+
+const std::vector<std::string>& overloads_of(const std::string& name) {
+  static const auto* table = [] {
+    auto* t = new std::unordered_map<std::string, std::vector<std::string>>();
+    for (const c10::OperatorName& n : c10::Dispatcher::singleton().getAllOpNames())
+      (*t)[n.name].push_back(n.overload_name);
+    return t;
+  }();
+  static const std::vector<std::string> none;
+  auto it = table->find(name);
+  return it == table->end() ? none : it->second;
+}
+
+// Does `functional` take, in order and by type, the arguments of `op` without those in `skipped`?
+std::optional<Functional> match(const ir::Op& op, const ir::Op& functional, const std::vector<bool>& skipped) {
+  const auto& have = op.schema().arguments();
+  const auto& want = functional.schema().arguments();
+  Functional f{functional, {}};
+  size_t i = 0;
+  for (const c10::Argument& w : want) {
+    while (i < have.size() && skipped[i]) ++i;
+    if (i == have.size() || have[i].name() != w.name() || *have[i].real_type() != *w.real_type()) return std::nullopt;
+    f.argument_of.push_back(static_cast<int>(i++));
+  }
+  while (i < have.size() && skipped[i]) ++i;
+  if (i != have.size() || is_mutable(functional)) return std::nullopt;
+  return f;
+}
+
+std::optional<Functional> find_functional(const ir::Op& op) {
+  const auto& schema = op.schema();
+  if (const Card* card = card_of(op); card != nullptr && card->functional != nullptr) {
+    const ir::Op functional = ir::Op::get(card->functional);
+    return match(op, functional, std::vector<bool>(schema.arguments().size(), false));
+  }
+  const std::string& name = op.name();
+  size_t writes = 0;
+  std::vector<bool> outs(schema.arguments().size(), false);
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    if (!writes_argument(op, static_cast<int>(i))) continue;
+    ++writes;
+    outs[i] = schema.arguments()[i].is_out() || (schema.arguments()[i].kwarg_only());
+  }
+  std::string candidate_name = name;
+  const bool in_place = name.size() > 1 && name.back() == '_' && name[name.size() - 2] != '_';
+  if (in_place) {
+    candidate_name.pop_back();
+    std::fill(outs.begin(), outs.end(), false);
+  }
+  for (const std::string& overload : overloads_of(candidate_name)) {
+    auto candidate = ir::Op::find(candidate_name, overload);
+    if (!candidate || *candidate == op) continue;
+    if (in_place && overload != op.overload()) continue;
+    auto f = match(op, *candidate, outs);
+    if (f && f->op.schema().returns().size() == writes) return f;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_random(const ir::Op& op) { return op.handle().hasTag(at::Tag::nondeterministic_seeded); }
+
+bool is_mutable(const ir::Op& op) {
+  const Card* card = card_of(op);
+  return op.schema().is_mutable() || (card != nullptr && !card->hidden_writes.empty());
+}
+
+bool writes_argument(const ir::Op& op, size_t argument) {
+  const auto* alias = op.schema().arguments()[argument].alias_info();
+  if (alias != nullptr && alias->isWrite()) return true;
+  const Card* card = card_of(op);
+  if (card == nullptr) return false;
+  for (int i : card->hidden_writes)
+    if (i == static_cast<int>(argument)) return true;
+  return false;
+}
+
+std::vector<size_t> written_arguments(const ir::Bind& bind) {
+  std::vector<size_t> written;
+  const Card* card = card_of(bind.op);
+  for (size_t i = 0; i < bind.args.size(); ++i) {
+    if (!writes_argument(bind.op, i)) continue;
+    const auto* alias = bind.op.schema().arguments()[i].alias_info();
+    const bool hidden = alias == nullptr || !alias->isWrite();
+    if (hidden && card->only_if >= 0) {
+      const auto* flag = std::get_if<c10::IValue>(&bind.args[static_cast<size_t>(card->only_if)]);
+      if (flag != nullptr && flag->isBool() && !flag->toBool()) continue;
+    }
+    bool any = false;
+    ir::for_each_value(bind.args[i], [&](ir::ValueId) { any = true; });
+    if (any) written.push_back(i);
+  }
+  return written;
+}
+
+bool has_effect(const ir::Op& op) {
+  return is_random(op) || is_mutable(op) || has_trait(op, kEffect);
+}
+
+bool has_data_dependent_shape(const ir::Op& op) {
+  return op.handle().hasTag(at::Tag::dynamic_output_shape) || has_trait(op, kDataDependentShape);
+}
+
+bool reads_only_metadata(const ir::Op& op) { return has_trait(op, kReadsMetadata); }
+
+bool is_pure(const ir::Op& op) { return !has_effect(op) && !has_trait(op, kUninitialised); }
+
+bool lifts_constant(const ir::Op& op) { return has_trait(op, kLiftsConstant); }
+bool leaves_memory_uninitialised(const ir::Op& op) { return has_trait(op, kUninitialised); }
+
+bool changes_geometry_in_place(const ir::Op& op) {
+  return op.handle().hasTag(at::Tag::inplace_view);
+}
+
+bool is_view(const ir::Op& op) {
+  const auto& schema = op.schema();
+  if (schema.returns().empty() || schema.arguments().empty()) return false;
+  const auto* returned = schema.returns()[0].alias_info();
+  const auto* argument = schema.arguments()[0].alias_info();
+  return returned != nullptr && argument != nullptr && !returned->isWrite() && !argument->isWrite();
+}
+
+bool cuts_gradient(const ir::Op& op) { return has_trait(op, kCutsGradient); }
+
+std::optional<Functional> functional_variant(const ir::Op& op) {
+  static thread_local std::unordered_map<ir::Op, std::optional<Functional>> cache;
+  auto it = cache.find(op);
+  if (it == cache.end()) it = cache.emplace(op, find_functional(op)).first;
+  return it->second;
+}
+
+std::optional<ir::Op> in_place_variant(const ir::Op& op) {
+  static thread_local std::unordered_map<ir::Op, std::optional<ir::Op>> cache;
+  auto it = cache.find(op);
+  if (it != cache.end()) return it->second;
+  std::optional<ir::Op> found;
+  // Functional variants of random in-place operators copy their argument first; pure ones do not read it twice.
+  if (!is_mutable(op)) {
+    if (auto candidate = ir::Op::find(op.name() + "_", op.overload())) {
+      const auto functional = functional_variant(*candidate);
+      if (functional && functional->op == op && !candidate->handle().hasTag(at::Tag::inplace_view)) found = candidate;
+    }
+  }
+  return cache.emplace(op, found).first->second;
+}
+
+bool returns_fresh_memory(const ir::Op& op) {
+  if (op.ns() != "aten") return false;  // a custom operator may return what it was given
+  for (const auto& r : op.schema().returns())
+    if (r.alias_info() != nullptr) return false;
+  return true;
+}
+
+}  // namespace fulgurite::ops

@@ -1,0 +1,53 @@
+// What passes may ask about an operator. Answers come from its schema, its tags, or its card
+// (`ops/cards.cpp`): this header is the only place where operators' properties are asked for, and the
+// cards the only place where an operator is named for having one.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ir/trace.h"
+
+namespace fulgurite::ops {
+
+// Draws from a random generator, so it may be neither dropped, doubled nor moved.
+bool is_random(const ir::Op& op);
+// Writes into an argument (schema, or a hidden write of its card).
+bool is_mutable(const ir::Op& op);
+bool writes_argument(const ir::Op& op, size_t argument);
+// The arguments that this bind writes: hidden writes may depend on a flag among the arguments.
+std::vector<size_t> written_arguments(const ir::Bind& bind);
+// Must not be removed although its results are unused.
+bool has_effect(const ir::Op& op);
+// Shape of the results depends on the data, not only on shapes (nonzero, masked_select, ...).
+bool has_data_dependent_shape(const ir::Op& op);
+// Returns a number that depends on shapes, dtypes and modes only, which guards already fix.
+bool reads_only_metadata(const ir::Op& op);
+// Same results for same arguments, no effects: may be merged with an equal bind.
+bool is_pure(const ir::Op& op);
+// lift_fresh: its argument is a literal of the program.
+bool lifts_constant(const ir::Op& op);
+// empty and its kin.
+bool leaves_memory_uninitialised(const ir::Op& op);
+// t_, squeeze_, resize_, set_, detach_: change what the tensor is, not what its memory holds.
+bool changes_geometry_in_place(const ir::Op& op);
+// Every result is a view of argument 0 by its schema, e.g. select, split.
+bool is_view(const ir::Op& op);
+// detach, data, alias of a no-grad kind: a view that gradients do not pass.
+bool cuts_gradient(const ir::Op& op);
+
+// The operator that computes what `op` (in-place, out=) would write, as results: add_.Tensor ->
+// add.Tensor. `written` are the arguments written, in the order of the results of the functional one.
+struct Functional {
+  ir::Op op;
+  std::vector<int> argument_of;  // for each argument of the functional op: the argument of `op`
+};
+std::optional<Functional> functional_variant(const ir::Op& op);
+
+// The in-place operator that writes what `op` returns into its first argument: add.Tensor -> add_.Tensor.
+// Same arguments in the same order.
+std::optional<ir::Op> in_place_variant(const ir::Op& op);
+// No result shares memory with an argument, whatever the data.
+bool returns_fresh_memory(const ir::Op& op);
+
+}  // namespace fulgurite::ops

@@ -1,0 +1,364 @@
+#include "passes/derive.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <mutex>
+#include <sstream>
+#include <unordered_map>
+
+#include "ir/builder.h"
+#include "ir/errors.h"
+#include "ir/stack.h"
+#include "ir/text.h"
+#include "ops/prims.h"
+#include "ops/traits.h"
+#include "passes/functionalize.h"
+#include "passes/infer.h"
+#include "record/recorder.h"
+
+namespace fulgurite::passes {
+
+using c10::IValue;
+using ir::Arg;
+using ir::Bind;
+using ir::kNoValue;
+using ir::Trace;
+using ir::ValueId;
+using ir::ValueList;
+
+namespace {
+
+std::mutex cache_mutex;
+std::unordered_map<std::string, std::shared_ptr<const Rule>>& cache() {
+  static auto* c = new std::unordered_map<std::string, std::shared_ptr<const Rule>>();
+  return *c;
+}
+DeriveStatistics statistics;
+
+void type_key(std::ostringstream& key, const ir::TensorType& t) {
+  key << static_cast<int>(t.dtype) << t.device << '[';
+  for (auto s : t.sizes) key << s << ',';
+  key << ';';
+  for (auto s : t.strides) key << s << ',';
+  key << ']';
+}
+
+std::string key_of(const Trace& trace, const Bind& bind, const std::vector<const ir::TensorType*>& cotangents,
+                   const std::vector<bool>& wanted) {
+  std::ostringstream key;
+  key << bind.op.id() << '(';
+  size_t flat = 0;
+  auto value = [&](ValueId id) {
+    if (id == kNoValue) {
+      key << '_';
+    } else if (trace.value(id).is_tensor()) {
+      type_key(key, trace.value(id).tensor());
+      key << (trace.value(id).tensor().requires_grad ? 'g' : '-') << (wanted[flat] ? 'w' : '-');
+    } else {
+      throw Refusal("FG-171", bind.op.id() + ": differentiating an operator that takes a number read out of a tensor");
+    }
+    ++flat;
+  };
+  const auto& arguments = bind.op.schema().arguments();
+  for (size_t i = 0; i < bind.args.size(); ++i) {
+    if (const auto* id = std::get_if<ValueId>(&bind.args[i])) {
+      value(*id);
+    } else if (const auto* list = std::get_if<ValueList>(&bind.args[i])) {
+      key << '{';
+      for (ValueId e : *list) value(e);
+      key << '}';
+    } else {
+      key << ir::constant_text(std::get<IValue>(bind.args[i]), arguments[i].real_type());
+    }
+    key << '|';
+  }
+  key << ")->";
+  for (const auto* c : cotangents) {
+    if (c != nullptr) type_key(key, *c);
+    key << '|';
+  }
+  return key.str();
+}
+
+// Puts the state of the default CPU generator back: deriving must not be seen.
+class KeepRandomState {
+ public:
+  explicit KeepRandomState(bool needed) : needed_(needed) {
+    if (needed_) state_ = at::detail::getDefaultCPUGenerator().get_state();
+  }
+  ~KeepRandomState() {
+    if (needed_) {
+      auto generator = at::detail::getDefaultCPUGenerator();
+      generator.set_state(state_);
+    }
+  }
+  KeepRandomState(const KeepRandomState&) = delete;
+  KeepRandomState& operator=(const KeepRandomState&) = delete;
+
+ private:
+  bool needed_;
+  at::Tensor state_;
+};
+
+ir::Value input_value(const ir::Value& like, std::string name) {
+  ir::Value v;
+  v.type = like.type;
+  v.name = std::move(name);
+  return v;
+}
+
+// The recorded joint run -> rule: the operator's results become inputs, and what only computed them goes.
+std::shared_ptr<const Rule> make_rule(const Bind& bind, const Trace& joint, const std::vector<ValueId>& args,
+                                      const std::vector<ValueId>& results, const std::vector<ValueId>& cotangents,
+                                      const std::vector<ValueId>& gradients, const std::vector<size_t>& gradients_of) {
+  auto rule = std::make_shared<Rule>();
+  rule->gradients_of = gradients_of;
+  ir::TraceBuilder b("backward_" + bind.op.base_name(), "rule");
+  b.trace().kind = ir::TraceKind::Rule;
+  b.trace().functional = true;
+  std::vector<ValueId> ids(joint.values.size(), kNoValue);
+  // Which joint values are needed: from the gradients backwards, stopping at arguments and results.
+  std::vector<bool> needed(joint.values.size(), false);
+  std::vector<bool> given(joint.values.size(), false);
+  for (const auto* group : {&args, &results, &cotangents})
+    for (ValueId id : *group)
+      if (id != kNoValue) given[id] = true;
+  for (ValueId id : gradients)
+    if (id != kNoValue) needed[id] = true;
+  std::vector<bool> keep(joint.binds.size(), false);
+  for (size_t i = joint.binds.size(); i-- > 0;) {
+    const Bind& x = joint.binds[i];
+    bool wanted = ops::has_effect(x.op) && !(x.op == bind.op);
+    for_each_result(x, [&](ValueId id) { wanted = wanted || (needed[id] && !given[id]); });
+    if (!wanted) continue;
+    keep[i] = true;
+    for_each_arg(x, [&](ValueId id) { needed[id] = true; });
+  }
+  auto give = [&](const std::vector<ValueId>& group, Rule::Source source, const char* name) {
+    for (size_t k = 0; k < group.size(); ++k) {
+      if (group[k] == kNoValue || !needed[group[k]] || ids[group[k]] != kNoValue) continue;
+      ids[group[k]] = b.add_input(input_value(joint.value(group[k]), name + std::to_string(k)));
+      rule->inputs.push_back({source, k});
+      if (source != Rule::Source::Cotangent) ++b.trace().num_saved_inputs;
+    }
+  };
+  give(args, Rule::Source::Argument, "arg");
+  give(results, Rule::Source::Result, "result");
+  give(cotangents, Rule::Source::Cotangent, "g");
+  auto map_id = [&](ValueId id) {
+    if (id == kNoValue) return kNoValue;
+    if (ids[id] == kNoValue) {
+      const ir::Value& v = joint.value(id);
+      if (v.kind == ir::ValueKind::Constant) {
+        ids[id] = b.add_constant(v.constant);
+      } else if (v.kind == ir::ValueKind::Input) {
+        throw Refusal("FG-172", bind.op.id() + ": its gradient uses a tensor that is neither argument nor result");
+      } else {
+        ir::Value copy;
+        copy.type = v.type;
+        if (v.is_tensor()) std::get<ir::TensorType>(copy.type).requires_grad = false;
+        ids[id] = b.add_value(std::move(copy));
+      }
+    }
+    return ids[id];
+  };
+  auto map = [&](const auto& a) {
+    auto copy = a;
+    if (auto* id = std::get_if<ValueId>(&copy)) *id = map_id(*id);
+    if (auto* list = std::get_if<ValueList>(&copy))
+      for (ValueId& id : *list) id = map_id(id);
+    return copy;
+  };
+  for (size_t i = 0; i < joint.binds.size(); ++i) {
+    if (!keep[i]) continue;
+    const Bind& x = joint.binds[i];
+    if (x.op == prims::expect_int() || x.op == prims::expect_float() || x.op == prims::expect_bool() ||
+        x.op == prims::expect_sizes())
+      throw Refusal("FG-173", bind.op.id() + ": its gradient formula depends on the data");
+    Bind copy{x.op, {}, {}, -1, -1, false};
+    for (const Arg& a : x.args) copy.args.push_back(map(a));
+    for (const ir::Result& r : x.results) copy.results.push_back(map(r));
+    b.add_bind(std::move(copy));
+  }
+  for (ValueId g : gradients) b.trace().outputs.push_back(map_id(g));
+  rule->trace = b.finish();
+  return rule;
+}
+
+// set_data(self, data): the gradient goes to self. copy_ is never differentiated by us (the epilogue runs
+// under autograd).
+std::shared_ptr<const Rule> explicit_rule(const Trace& trace, const Bind& bind,
+                                          const std::vector<const ir::TensorType*>& cotangents) {
+  if (!(bind.op == prims::set_data())) return nullptr;
+  auto rule = std::make_shared<Rule>();
+  ir::TraceBuilder b("backward_set_data", "rule");
+  b.trace().kind = ir::TraceKind::Rule;
+  b.trace().functional = true;
+  ir::Value g;
+  g.name = "g0";
+  g.type = *cotangents.at(0);
+  const ValueId id = b.add_input(std::move(g));
+  b.trace().outputs.push_back(id);
+  rule->inputs.push_back({Rule::Source::Cotangent, 0});
+  rule->gradients_of.push_back(0);
+  rule->trace = b.finish();
+  (void)trace;
+  return rule;
+}
+
+std::shared_ptr<const Rule> derive_by_engine(const Trace& trace, const Bind& bind,
+                                             const std::vector<const ir::TensorType*>& cotangent_types,
+                                             const std::vector<bool>& wanted) {
+  KeepRandomState keep(ops::is_random(bind.op));
+  record::Recorder recorder("rule");
+  std::vector<IValue> env(trace.values.size());
+  std::vector<at::Tensor> leaves;
+  std::vector<ValueId> args;
+  size_t inputs_given = 0;
+  std::vector<size_t> gradients_of;
+  Bind separate = bind;  // an argument given twice gets a sample for each place
+  std::vector<IValue> samples;
+  {
+    record::Pause pause;
+    size_t flat = 0;
+    auto one = [&](ValueId& id) {
+      if (id == kNoValue) {
+        args.push_back(kNoValue);
+        ++flat;
+        return;
+      }
+      const ir::TensorType& type = trace.value(id).tensor();
+      at::Tensor t = sample(type);
+      const bool differentiable = wanted[flat] && type.requires_grad;
+      if (differentiable) {
+        t.requires_grad_(true);
+        leaves.push_back(t);
+        gradients_of.push_back(flat);
+      }
+      recorder.add_input(t, "arg" + std::to_string(flat));
+      args.push_back(static_cast<ValueId>(inputs_given++));  // position among the inputs; an id later
+      samples.emplace_back(t);
+      id = static_cast<ValueId>(samples.size() - 1);
+      ++flat;
+    };
+    for (Arg& a : separate.args) {
+      if (auto* id = std::get_if<ValueId>(&a)) one(*id);
+      if (auto* list = std::get_if<ValueList>(&a))
+        for (ValueId& id : *list) one(id);
+    }
+  }
+  std::vector<at::Tensor> results;
+  std::vector<at::Tensor> outputs;
+  std::vector<at::Tensor> seeds;
+  std::vector<at::Tensor> seed_by_result;
+  at::AutoGradMode grad_mode(true);
+  torch::jit::Stack stack;
+  ir::push_arguments(separate, samples, stack);
+  torch::autograd::variable_list gradients;
+  try {
+    record::Recorder::Scope scope(recorder);
+    bind.op.handle().callBoxed(&stack);
+    for (const IValue& v : stack) {
+      if (v.isTensor()) results.push_back(v.toTensor());
+      if (v.isTensorList())
+        for (const IValue& e : v.toListRef()) results.push_back(e.toTensor());
+    }
+    {
+      record::Pause pause;
+      for (size_t i = 0; i < results.size(); ++i) {
+        seed_by_result.emplace_back();
+        if (i >= cotangent_types.size() || cotangent_types[i] == nullptr || !results[i].defined() ||
+            !results[i].requires_grad())
+          continue;
+        at::Tensor seed = sample(*cotangent_types[i]);
+        recorder.add_input(seed, "g" + std::to_string(i));
+        outputs.push_back(results[i]);
+        seeds.push_back(seed);
+        seed_by_result.back() = seed;
+      }
+    }
+    if (outputs.empty()) throw Refusal("FG-174", bind.op.id() + " gave a result without history on sample tensors");
+    gradients = torch::autograd::grad(outputs, leaves, seeds, /*retain_graph=*/false, /*create_graph=*/false,
+                                      /*allow_unused=*/true);
+  } catch (const c10::Error& e) {
+    throw Refusal("FG-175", bind.op.id() + ": its gradient could not be derived on sample tensors: " +
+                                e.what_without_backtrace());
+  }
+  std::vector<at::Tensor> all = results;
+  all.insert(all.end(), gradients.begin(), gradients.end());
+  all.insert(all.end(), seed_by_result.begin(), seed_by_result.end());
+  record::Recording recording = recorder.finish(all, "");
+  if (recording.refusal)
+    throw Refusal("FG-176", bind.op.id() + ": its gradient could not be recorded: " + recording.refusal->message());
+  ir::TracePtr joint = recording.trace;
+  // Formulas may write in place into tensors of their own.
+  for (const Bind& x : joint->binds) {
+    if (!ops::is_mutable(x.op)) continue;
+    joint = functionalize(*joint).trace;
+    break;
+  }
+  for (ValueId& id : args)
+    if (id != kNoValue) id = joint->inputs[static_cast<size_t>(id)];
+  const auto n = static_cast<std::ptrdiff_t>(results.size());
+  const auto m = static_cast<std::ptrdiff_t>(gradients.size());
+  const auto& o = joint->outputs;
+  return make_rule(bind, *joint, args, {o.begin(), o.begin() + n}, {o.begin() + n + m, o.end()},
+                   {o.begin() + n, o.begin() + n + m}, gradients_of);
+}
+
+}  // namespace
+
+std::vector<ValueId> tensor_arguments(const Trace& trace, const Bind& bind) {
+  std::vector<ValueId> flat;
+  for (const Arg& a : bind.args) {
+    if (const auto* id = std::get_if<ValueId>(&a)) flat.push_back(*id);
+    if (const auto* list = std::get_if<ValueList>(&a)) flat.insert(flat.end(), list->begin(), list->end());
+  }
+  (void)trace;
+  return flat;
+}
+
+std::vector<ValueId> tensor_results(const Trace& trace, const Bind& bind) {
+  std::vector<ValueId> flat;
+  const auto& returns = bind.op.schema().returns();
+  for (size_t i = 0; i < bind.results.size(); ++i) {
+    if (const auto* id = std::get_if<ValueId>(&bind.results[i])) {
+      if (returns[i].type()->kind() == c10::TypeKind::TensorType) flat.push_back(*id);
+    } else {
+      const auto& list = std::get<ValueList>(bind.results[i]);
+      flat.insert(flat.end(), list.begin(), list.end());
+    }
+  }
+  (void)trace;
+  return flat;
+}
+
+std::shared_ptr<const Rule> derive(const Trace& trace, const Bind& bind,
+                                   const std::vector<const ir::TensorType*>& cotangents,
+                                   const std::vector<bool>& wanted) {
+  if (auto rule = explicit_rule(trace, bind, cotangents)) return rule;
+  const std::string key = key_of(trace, bind, cotangents, wanted);
+  {
+    std::lock_guard lock(cache_mutex);
+    auto it = cache().find(key);
+    if (it != cache().end()) {
+      ++statistics.reused;
+      return it->second;
+    }
+  }
+  auto rule = derive_by_engine(trace, bind, cotangents, wanted);
+  std::lock_guard lock(cache_mutex);
+  ++statistics.derived;
+  cache().emplace(key, rule);
+  return rule;
+}
+
+DeriveStatistics derive_statistics() {
+  std::lock_guard lock(cache_mutex);
+  return statistics;
+}
+
+}  // namespace fulgurite::passes

@@ -1,0 +1,203 @@
+#include "passes/differentiate.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+
+#include "ir/builder.h"
+#include "ir/errors.h"
+#include "ops/prims.h"
+#include "ops/traits.h"
+#include "passes/derive.h"
+#include "passes/infer.h"
+
+namespace fulgurite::passes {
+
+using c10::IValue;
+using ir::Arg;
+using ir::Bind;
+using ir::kNoValue;
+using ir::Op;
+using ir::Result;
+using ir::Trace;
+using ir::TensorType;
+using ir::Value;
+using ir::ValueId;
+using ir::ValueList;
+
+std::vector<ValueId> attached_values(const Trace& t) {
+  std::vector<bool> in_core(t.values.size(), false);
+  for (size_t i = 0; i < t.epilogue; ++i) for_each_result(t.binds[i], [&](ValueId id) { in_core[id] = true; });
+  std::vector<ValueId> attached;
+  auto leaves = [&](ValueId id) {
+    if (id == kNoValue || !in_core[id] || !t.value(id).is_tensor() || !t.value(id).tensor().requires_grad) return;
+    if (std::find(attached.begin(), attached.end(), id) == attached.end()) attached.push_back(id);
+  };
+  for (size_t i = t.epilogue; i < t.binds.size(); ++i)
+    if (t.binds[i].grad_mode) for_each_arg(t.binds[i], leaves);
+  for (ValueId id : t.outputs) leaves(id);
+  return attached;
+}
+
+namespace {
+
+class Differentiator {
+ public:
+  explicit Differentiator(const Functionalized& f)
+      : in_(*f.trace), overwritten_at_(f.overwritten_at), b_(in_, "differentiate"), cotangent_(in_.values.size(), kNoValue) {}
+
+  Joint run() {
+    Joint joint;
+    joint.forward_inputs = in_.inputs.size();
+    joint.forward_outputs = in_.outputs.size();
+    joint.attached = attached_values(in_);
+    for (size_t i = 0; i < in_.inputs.size(); ++i)
+      if (in_.value(in_.inputs[i]).is_tensor() && in_.value(in_.inputs[i]).tensor().requires_grad)
+        joint.differentiable.push_back(i);
+    find_active();
+
+    for (size_t i = 0; i < in_.epilogue; ++i) b_.add_bind(in_.binds[i]);
+    for (ValueId id : joint.attached) {
+      Value g;
+      g.name = "g_" + in_.value(id).name;
+      TensorType type = in_.value(id).tensor();
+      type.requires_grad = false;
+      g.type = type;
+      accumulate(id, b_.add_input(std::move(g)));
+    }
+    for (size_t i = in_.epilogue; i-- > 0;) backward(i);
+    for (size_t k : joint.differentiable) b_.trace().outputs.push_back(cotangent_[in_.inputs[k]]);
+    b_.begin_epilogue();
+    for (size_t i = in_.epilogue; i < in_.binds.size(); ++i) b_.add_bind(in_.binds[i]);
+    joint.trace = b_.finish();
+    return joint;
+  }
+
+ private:
+  // Values that depend differentiably on an input that requires grad.
+  void find_active() {
+    active_.assign(in_.values.size(), false);
+    for (ValueId id : in_.inputs)
+      active_[id] = in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad;
+    for (size_t i = 0; i < in_.epilogue; ++i) {
+      const Bind& b = in_.binds[i];
+      if (!b.grad_mode && !(b.op == prims::set_data())) continue;
+      bool any = false;
+      for_each_arg(b, [&](ValueId id) { any = any || active_[id]; });
+      if (!any) continue;
+      for_each_result(b, [&](ValueId id) {
+        active_[id] = in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad;
+      });
+    }
+  }
+
+  ValueId emit(const Op& op, std::vector<Arg> args, const TensorType& type) {
+    Value v;
+    TensorType t = type;
+    t.requires_grad = false;
+    v.type = std::move(t);
+    const ValueId id = b_.add_value(std::move(v));
+    b_.add_bind(Bind{op, std::move(args), {Result(id)}, location_, -1, false});
+    return id;
+  }
+
+  void accumulate(ValueId of, ValueId gradient) {
+    if (gradient == kNoValue) return;
+    ValueId& sum = cotangent_[of];
+    if (sum == kNoValue) {
+      sum = gradient;
+      return;
+    }
+    static const Op add = Op::get("aten::add", "Tensor");
+    const TensorType& a = b_.value(sum).tensor();
+    const TensorType& c = b_.value(gradient).tensor();
+    Bind bind{add, {Arg(sum), Arg(gradient), Arg(IValue(1))}, {}, -1, -1, false};
+    TensorType type = a;
+    if (a != c || !a.is_contiguous()) type = infer_types(b_.trace(), bind).at(0);
+    sum = emit(add, std::move(bind.args), type);
+  }
+
+  void backward(size_t index) {
+    const Bind& bind = in_.binds[index];
+    if (!bind.grad_mode && !(bind.op == prims::set_data())) return;
+    const std::vector<ValueId> results = tensor_results(in_, bind);
+    std::vector<const TensorType*> cotangents(results.size(), nullptr);
+    std::vector<TensorType> types(results.size());
+    bool any = false;
+    for (size_t r = 0; r < results.size(); ++r) {
+      if (results[r] == kNoValue || cotangent_[results[r]] == kNoValue || !active_[results[r]]) continue;
+      types[r] = b_.value(cotangent_[results[r]]).tensor();
+      cotangents[r] = &types[r];
+      any = true;
+    }
+    if (!any) return;
+    const std::vector<ValueId> arguments = tensor_arguments(in_, bind);
+    std::vector<bool> wanted(arguments.size(), false);
+    for (size_t a = 0; a < arguments.size(); ++a) wanted[a] = arguments[a] != kNoValue && active_[arguments[a]];
+    const auto rule = derive(in_, bind, cotangents, wanted);
+    location_ = bind.location;
+
+    const Trace& t = *rule->trace;
+    std::vector<ValueId> ids(t.values.size(), kNoValue);
+    for (size_t k = 0; k < rule->inputs.size(); ++k) {
+      const auto [source, i] = rule->inputs[k];
+      const ValueId outer = source == Rule::Source::Argument ? arguments.at(i)
+                            : source == Rule::Source::Result ? results.at(i)
+                                                             : cotangent_[results.at(i)];
+      if (outer == kNoValue)
+        throw InternalError("differentiate: the rule of " + bind.op.id() + " needs a value that does not exist");
+      if (source != Rule::Source::Cotangent) check_not_overwritten(bind, outer, index);
+      ids[t.inputs[k]] = outer;
+    }
+    for (size_t id = 0; id < t.values.size(); ++id)
+      if (t.values[id].kind == ir::ValueKind::Constant) ids[id] = b_.add_constant(t.values[id].constant);
+    auto map_id = [&](ValueId id) {
+      if (id == kNoValue) return kNoValue;
+      if (ids[id] == kNoValue) {
+        Value copy;
+        copy.type = t.value(id).type;
+        ids[id] = b_.add_value(std::move(copy));
+      }
+      return ids[id];
+    };
+    auto map = [&](const auto& a) {
+      auto copy = a;
+      if (auto* id = std::get_if<ValueId>(&copy)) *id = map_id(*id);
+      if (auto* list = std::get_if<ValueList>(&copy))
+        for (ValueId& id : *list) id = map_id(id);
+      return copy;
+    };
+    for (const Bind& x : t.binds) {
+      Bind copy{x.op, {}, {}, bind.location, -1, false};
+      for (const Arg& a : x.args) copy.args.push_back(map(a));
+      for (const Result& r : x.results) copy.results.push_back(map(r));
+      b_.add_bind(std::move(copy));
+    }
+    for (size_t k = 0; k < rule->gradients_of.size(); ++k)
+      accumulate(arguments[rule->gradients_of[k]], map_id(t.outputs[k]));
+  }
+
+  void check_not_overwritten(const Bind& bind, ValueId id, size_t index) const {
+    if (overwritten_at_[id] == SIZE_MAX || overwritten_at_[id] <= index) return;
+    // An in-place operator saves what it needs of its own argument before it writes.
+    std::string where;
+    if (bind.location >= 0)
+      where = in_.locations[bind.location].file + ":" + std::to_string(in_.locations[bind.location].line) + ": ";
+    throw Refusal("FG-180", where + "the gradient of " + bind.op.id() + " needs " + in_.value(id).name +
+                                ", which is overwritten in place afterwards: eager's backward raises an error here, "
+                                "so the call stays with eager");
+  }
+
+  const Trace& in_;
+  const std::vector<size_t>& overwritten_at_;
+  ir::TraceBuilder b_;
+  std::vector<ValueId> cotangent_;
+  std::vector<bool> active_;
+  int32_t location_ = -1;
+};
+
+}  // namespace
+
+Joint differentiate(const Functionalized& functional) { return Differentiator(functional).run(); }
+
+}  // namespace fulgurite::passes

@@ -1,0 +1,36 @@
+// differentiate: one joint trace of forward and backward.
+//
+//   def f(x+g, w+g):              def f(x+g, w+g, g_t1):
+//       t0 = torch.mm(x, w)           t0 = torch.mm(x, w)
+//       t1 = torch.tanh(t0)   =>      t1 = torch.tanh(t0)
+//       return t1                     t2 = aten.tanh_backward(g_t1, t1)
+//                                     t3 = t0's cotangents: x.t(), mm, ...
+//                                     return t1, t5, t7
+//
+// Every bind on the way from an input that requires grad to a value that leaves the trace with history is
+// differentiated by its rule (passes/derive.h). Cotangents are added where a value is used more than once.
+#pragma once
+
+#include <vector>
+
+#include "passes/functionalize.h"
+
+namespace fulgurite::passes {
+
+struct Joint {
+  ir::TracePtr trace;  // inputs: the forward's, then one cotangent per entry of `attached`
+  size_t forward_inputs = 0;
+  size_t forward_outputs = 0;             // the rest of the outputs are gradients
+  std::vector<ir::ValueId> attached;      // forward values (ids of `trace`) that get a history
+  std::vector<size_t> differentiable;     // indices of forward inputs; one gradient output each
+};
+
+// Throws Refusal if a rule is missing (FG-17x), or if eager's backward would raise because a tensor that
+// it needs was overwritten (FG-180).
+Joint differentiate(const Functionalized& functional);
+
+// Values of the functional part that the caller gets, directly or through the epilogue, and that have a
+// history.
+std::vector<ir::ValueId> attached_values(const ir::Trace& functional);
+
+}  // namespace fulgurite::passes

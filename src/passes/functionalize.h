@@ -1,0 +1,32 @@
+// functionalize: in-place operators and views become values.
+//
+//   y = x.t()                 t0 = x.t()
+//   y.mul_(2)           =>    t1 = torch.mul(t0, 2)
+//   return x.sum()            t2 = t1.t()
+//                             t3 = torch.sum(t2)
+//                             x.copy_(t2)            # epilogue: what the caller can see
+//                             return t3
+//
+// Generic over schemas: alias annotations say what an operator writes, *recorded storages* say what
+// aliases what. A write through a view is carried back to its base through the recorded chain of views;
+// the other aliases are derived again from the base when they are next read.
+#pragma once
+
+#include <vector>
+
+#include "ir/trace.h"
+
+namespace fulgurite::passes {
+
+struct Functionalized {
+  ir::TracePtr trace;
+  // For each value of `trace`: the index of the bind that computed what overwrote its memory in the
+  // recorded program (with a version bump), or SIZE_MAX. Eager refuses to differentiate a bind that
+  // stands before that index and needs the value.
+  std::vector<size_t> overwritten_at;
+};
+
+// Throws Refusal FG-15x for programs whose aliasing it cannot express.
+Functionalized functionalize(const ir::Trace& recorded);
+
+}  // namespace fulgurite::passes

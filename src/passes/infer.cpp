@@ -1,0 +1,65 @@
+#include "passes/infer.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/linspace.h>
+#include <c10/core/GradMode.h>
+
+#include "ir/errors.h"
+#include "ir/stack.h"
+#include "record/recorder.h"
+
+namespace fulgurite::passes {
+
+at::Tensor sample(const ir::TensorType& type) {
+  auto options = at::TensorOptions().dtype(type.dtype).device(type.device);
+  at::Tensor t = at::empty_strided(type.sizes, type.strides, options);
+  if (t.numel() == 0) return t;
+  if (!at::isFloatingType(type.dtype) && !at::isComplexType(type.dtype)) return t.zero_();
+  t.fill_(0.5);
+  const int64_t rank = t.dim();
+  bool writable = true;
+  for (int64_t d = 0; d < rank; ++d) writable = writable && (t.stride(d) != 0 || t.size(d) == 1);
+  if (rank >= 2 && t.size(-1) == t.size(-2) && t.size(-1) <= 64 && writable && t.size(-1) > 1) {
+    // Diagonally dominant with distinct eigenvalues: decompositions and inverses exist.
+    t.fill_(0.01);
+    t.diagonal(0, -2, -1).add_(at::linspace(1.0, 2.0, t.size(-1), options));
+  }
+  return t;
+}
+
+std::vector<ir::TensorType> infer_types(const ir::Trace& trace, const ir::Bind& bind) {
+  record::Pause pause;
+  at::NoGradGuard no_grad;
+  std::vector<c10::IValue> env(trace.values.size());
+  ir::for_each_arg(bind, [&](ir::ValueId id) {
+    if (env[id].isNone() && trace.value(id).is_tensor()) env[id] = sample(trace.value(id).tensor());
+  });
+  torch::jit::Stack stack;
+  ir::push_arguments(bind, env, stack);
+  try {
+    bind.op.handle().callBoxed(&stack);
+  } catch (const std::exception& e) {
+    throw Refusal("FG-160", bind.op.id() + ": its result type is not known, and it does not run on sample tensors");
+  }
+  std::vector<ir::TensorType> types;
+  auto add = [&](const at::Tensor& t) {
+    ir::TensorType type;
+    type.dtype = t.scalar_type();
+    type.device = t.device();
+    type.sizes.assign(t.sizes().begin(), t.sizes().end());
+    type.strides.assign(t.strides().begin(), t.strides().end());
+    types.push_back(std::move(type));
+  };
+  for (const c10::IValue& v : stack) {
+    if (v.isTensor() && v.toTensor().defined()) add(v.toTensor());
+    if (v.isTensorList())
+      for (const c10::IValue& e : v.toListRef()) add(e.toTensor());
+  }
+  return types;
+}
+
+}  // namespace fulgurite::passes

@@ -1,0 +1,37 @@
+// The pipeline: the list of passes that a recorded trace goes through, and every stage it leaves behind.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/trace.h"
+
+namespace fulgurite::passes {
+
+// One stage, as it is kept for the user to read.
+struct Stage {
+  std::string name;
+  ir::TracePtr trace;
+  double milliseconds = 0;  // that the pass took
+};
+
+struct PipelineOptions {
+  bool differentiate = true;  // the call was made with GradMode on
+  bool reinplace = true;
+};
+
+struct Lowered {
+  ir::TracePtr forward;     // Computation, or AugmentedForward if there is a backward
+  ir::TracePtr backward;    // null without gradient
+  ir::TracePtr functional;  // what create_graph differentiates again; same inputs as forward
+  std::vector<ir::ValueId> attached;             // values that get a history, ids in forward
+  std::vector<ir::ValueId> functional_attached;  // the same, ids in functional
+  std::vector<size_t> differentiable;            // inputs that have a gradient, one output of backward each
+  std::vector<Stage> stages;           // of the forward, from "recorded" to what runs
+  std::vector<Stage> backward_stages;
+};
+
+// Throws Refusal if the program cannot be compiled soundly.
+Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& options);
+
+}  // namespace fulgurite::passes

@@ -1,0 +1,201 @@
+#include "passes/split.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+
+#include "ir/builder.h"
+#include "ir/errors.h"
+#include "ops/traits.h"
+
+namespace fulgurite::passes {
+
+using ir::Arg;
+using ir::Bind;
+using ir::kNoValue;
+using ir::Trace;
+using ir::Value;
+using ir::ValueId;
+using ir::ValueList;
+
+namespace {
+
+class Splitter {
+ public:
+  explicit Splitter(const Joint& joint) : j_(joint), t_(*joint.trace) {}
+
+  SplitTraces run() {
+    partition();
+    SplitTraces result;
+    result.attached = j_.attached;
+    result.differentiable = j_.differentiable;
+    choose_saved();
+    result.backward = make_backward();
+    result.forward = make_forward();
+    // Forward keeps the ids of the joint trace.
+    return result;
+  }
+
+ private:
+  bool is_forward_input(ValueId id) const {
+    const auto end = t_.inputs.begin() + static_cast<std::ptrdiff_t>(j_.forward_inputs);
+    return std::find(t_.inputs.begin(), end, id) != end;
+  }
+  bool is_cotangent(ValueId id) const {
+    return t_.value(id).kind == ir::ValueKind::Input && !is_forward_input(id);
+  }
+
+  void partition() {
+    producer_.assign(t_.values.size(), SIZE_MAX);
+    for (size_t i = 0; i < t_.binds.size(); ++i) for_each_result(t_.binds[i], [&](ValueId id) { producer_[id] = i; });
+    std::vector<bool> on_cotangent(t_.values.size(), false);
+    for (size_t k = j_.forward_inputs; k < t_.inputs.size(); ++k) on_cotangent[t_.inputs[k]] = true;
+    forward_.assign(t_.binds.size(), false);
+    std::vector<bool> needed(t_.values.size(), false);
+    for (size_t k = 0; k < j_.forward_outputs; ++k)
+      if (t_.outputs[k] != kNoValue) needed[t_.outputs[k]] = true;
+    for (ValueId id : j_.attached) needed[id] = true;
+    for (size_t i = 0; i < t_.epilogue; ++i) {
+      bool depends = false;
+      for_each_arg(t_.binds[i], [&](ValueId id) { depends = depends || on_cotangent[id]; });
+      if (depends) for_each_result(t_.binds[i], [&](ValueId id) { on_cotangent[id] = true; });
+      if (!depends && ops::has_effect(t_.binds[i].op)) forward_[i] = true;
+    }
+    for (size_t i = t_.epilogue; i < t_.binds.size(); ++i) {
+      forward_[i] = true;
+      for_each_arg(t_.binds[i], [&](ValueId id) { needed[id] = true; });
+    }
+    for (size_t i = t_.epilogue; i-- > 0;) {
+      for_each_result(t_.binds[i], [&](ValueId id) { forward_[i] = forward_[i] || needed[id]; });
+      if (forward_[i]) for_each_arg(t_.binds[i], [&](ValueId id) { needed[id] = true; });
+    }
+  }
+
+  bool computed_in_forward(ValueId id) const {
+    return t_.value(id).kind == ir::ValueKind::Result && producer_[id] != SIZE_MAX && forward_[producer_[id]];
+  }
+
+  // Values that backward takes from forward. A view is taken again in backward instead.
+  void choose_saved() {
+    again_.assign(t_.binds.size(), false);
+    std::vector<bool> seen(t_.values.size(), false);
+    std::vector<ValueId> work;
+    auto want = [&](ValueId id) {
+      if (id == kNoValue || seen[id] || is_cotangent(id) || t_.value(id).kind == ir::ValueKind::Constant) return;
+      if (computed_in_forward(id) || is_forward_input(id)) {
+        seen[id] = true;
+        work.push_back(id);
+      }
+    };
+    for (size_t i = 0; i < t_.epilogue; ++i)
+      if (!forward_[i]) for_each_arg(t_.binds[i], want);
+    for (size_t k = j_.forward_outputs; k < t_.outputs.size(); ++k) want(t_.outputs[k]);
+    while (!work.empty()) {
+      const ValueId id = work.back();
+      work.pop_back();
+      const bool must = std::find(j_.attached.begin(), j_.attached.end(), id) != j_.attached.end();
+      if (!must && computed_in_forward(id) && ops::is_view(t_.binds[producer_[id]].op)) {
+        again_[producer_[id]] = true;
+        for_each_arg(t_.binds[producer_[id]], want);
+        continue;
+      }
+      saved_.push_back(id);
+    }
+    std::sort(saved_.begin(), saved_.end());
+  }
+
+  ir::TracePtr make_forward() {
+    ir::TraceBuilder b(t_, "forward");
+    ir::Trace& f = b.trace();
+    f.kind = ir::TraceKind::AugmentedForward;
+    // Cotangents are no inputs of forward; they stay as unused values until compacted.
+    f.inputs.resize(j_.forward_inputs);
+    f.outputs.resize(j_.forward_outputs);
+    f.saved = saved_;
+    for (size_t i = 0; i < t_.binds.size(); ++i) {
+      if (i == t_.epilogue) b.begin_epilogue();
+      if (forward_[i]) b.add_bind(t_.binds[i]);
+    }
+    if (t_.epilogue == t_.binds.size()) b.begin_epilogue();
+    return b.finish();
+  }
+
+  ir::TracePtr make_backward() {
+    ir::TraceBuilder b(t_.name, "backward");
+    ir::Trace& w = b.trace();
+    w.kind = ir::TraceKind::Backward;
+    w.functional = true;
+    w.locations = t_.locations;
+    std::vector<ValueId> ids(t_.values.size(), kNoValue);
+    auto copy = [&](ValueId id) {
+      Value v;
+      v.name = t_.value(id).name;
+      v.type = t_.value(id).type;
+      if (v.is_tensor()) std::get<ir::TensorType>(v.type).requires_grad = false;
+      return v;
+    };
+    for (ValueId id : saved_) ids[id] = b.add_input(copy(id));
+    w.num_saved_inputs = saved_.size();
+    for (size_t k = j_.forward_inputs; k < t_.inputs.size(); ++k) ids[t_.inputs[k]] = b.add_input(copy(t_.inputs[k]));
+    auto map_id = [&](ValueId id) {
+      if (id == kNoValue) return kNoValue;
+      if (ids[id] == kNoValue) {
+        const Value& v = t_.value(id);
+        ids[id] = v.kind == ir::ValueKind::Constant ? b.add_constant(v.constant) : b.add_value(copy(id));
+      }
+      return ids[id];
+    };
+    auto map = [&](const auto& a) {
+      auto m = a;
+      if (auto* id = std::get_if<ValueId>(&m)) *id = map_id(*id);
+      if (auto* list = std::get_if<ValueList>(&m))
+        for (ValueId& id : *list) id = map_id(id);
+      return m;
+    };
+    auto add = [&](const Bind& x) {
+      Bind m{x.op, {}, {}, x.location, -1, false};
+      for (const Arg& a : x.args) m.args.push_back(map(a));
+      for (const ir::Result& r : x.results) m.results.push_back(map(r));
+      b.add_bind(std::move(m));
+    };
+    // Views are taken again right before their first use, so that nothing lives longer than it must.
+    std::vector<bool> added(t_.binds.size(), false);
+    auto add_views = [&](auto&& self, const Bind& x) -> void {
+      for_each_arg(x, [&](ValueId id) {
+        const size_t p = producer_[id];
+        if (p == SIZE_MAX || !again_[p] || added[p] || ids[id] != kNoValue) return;
+        added[p] = true;
+        self(self, t_.binds[p]);
+        add(t_.binds[p]);
+      });
+    };
+    for (size_t i = 0; i < t_.epilogue; ++i) {
+      if (forward_[i]) continue;
+      add_views(add_views, t_.binds[i]);
+      add(t_.binds[i]);
+    }
+    for (size_t k = j_.forward_outputs; k < t_.outputs.size(); ++k) {
+      const ValueId id = t_.outputs[k];
+      if (id != kNoValue && producer_[id] != SIZE_MAX && again_[producer_[id]] && !added[producer_[id]]) {
+        added[producer_[id]] = true;
+        add_views(add_views, t_.binds[producer_[id]]);
+        add(t_.binds[producer_[id]]);
+      }
+      w.outputs.push_back(map_id(id));
+    }
+    return b.finish();
+  }
+
+  const Joint& j_;
+  const Trace& t_;
+  std::vector<size_t> producer_;
+  std::vector<bool> forward_;
+  std::vector<bool> again_;
+  std::vector<ValueId> saved_;
+};
+
+}  // namespace
+
+SplitTraces split(const Joint& joint) { return Splitter(joint).run(); }
+
+}  // namespace fulgurite::passes

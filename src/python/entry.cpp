@@ -1,0 +1,85 @@
+#include "entry.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace fulgurite::python {
+
+bool Entry::gather(const std::vector<PyObject*>& args, std::vector<const at::Tensor*>& inputs,
+                   std::vector<at::Tensor>& scratch) const {
+  for (PyObject* o : args) inputs.push_back(&tensor_of(o));
+  scratch.reserve(externals.size());
+  for (const External& e : externals) {
+    if (e.grad_of < 0) {
+      inputs.push_back(&e.tensor);
+      continue;
+    }
+    const auto of = static_cast<size_t>(e.grad_of);  // an input of the program
+    const size_t position = of < argument_positions.size() ? argument_positions[of]
+                                                           : args.size() + of - argument_positions.size();
+    const at::Tensor& grad = inputs[position]->grad();
+    if (!grad.defined()) return false;
+    scratch.push_back(grad);
+    inputs.push_back(&scratch.back());
+  }
+  return true;
+}
+
+bool Entry::check(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now,
+                  std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch) {
+  if (!(now == modes)) return false;
+  matched_.clear();
+  if (!arguments.match(args, nargs, kwnames, matched_)) return false;
+  if (!gather(matched_, inputs, scratch)) return false;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (!tensors[i].check(*inputs[i])) return false;
+  if (check_aliases && !aliases.check(inputs.data())) return false;
+  for (const GradGuard& g : grads)
+    if (g.leaf.grad().defined() != g.defined) return false;
+  if (!python.check()) return false;
+  drop_repeated(inputs);
+  return true;
+}
+
+void Entry::drop_repeated(std::vector<const at::Tensor*>& all) const {
+  const size_t given = all.size() - externals.size();
+  if (argument_positions.size() == given) return;
+  std::vector<const at::Tensor*> distinct;
+  for (size_t i : argument_positions) distinct.push_back(all[i]);
+  distinct.insert(distinct.end(), all.begin() + static_cast<std::ptrdiff_t>(given), all.end());
+  all = std::move(distinct);
+}
+
+std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now) {
+  if (!(now == modes)) return now.difference(modes);
+  std::string why = arguments.difference(args, nargs, kwnames);
+  if (!why.empty()) return why;
+  matched_.clear();
+  arguments.match(args, nargs, kwnames, matched_);
+  std::vector<const at::Tensor*> inputs;
+  std::vector<at::Tensor> scratch;
+  if (!gather(matched_, inputs, scratch)) return "the .grad of a tensor is None, was a tensor when recorded";
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (!tensors[i].check(*inputs[i])) return tensor_paths[i] + ": " + tensors[i].difference(*inputs[i]);
+  if (check_aliases && !aliases.check(inputs.data()))
+    return "the inputs share memory in another way: when recorded, " + aliases.describe();
+  for (const GradGuard& g : grads)
+    if (g.leaf.grad().defined() != g.defined)
+      return g.defined ? "the .grad of a parameter is None, was a tensor when recorded"
+                       : "the .grad of a parameter is a tensor, was None when recorded";
+  return python.explain_failure();
+}
+
+std::vector<GuardLine> Entry::guard_lines() const {
+  std::vector<GuardLine> lines;
+  lines.push_back({"modes", modes.describe(), "modes change what operators mean"});
+  for (const std::string& s : arguments.describe()) lines.push_back({"argument", s, "an argument of the call"});
+  for (size_t i = 0; i < tensors.size(); ++i)
+    lines.push_back({"tensor", tensor_paths[i] + ": " + tensors[i].describe(), "an input of the program"});
+  if (check_aliases) lines.push_back({"alias", aliases.describe(), "the program writes its inputs, or returns parts of them"});
+  for (const GradGuard& g : grads)
+    lines.push_back({"grad", g.defined ? ".grad is a tensor" : ".grad is None", "the program reads or writes .grad"});
+  for (const GuardInfo& g : python.describe()) lines.push_back({g.kind, g.expression, g.reason});
+  return lines;
+}
+
+}  // namespace fulgurite::python

@@ -1,0 +1,69 @@
+// One compiled specialisation of a function, with all that must hold for it to be used.
+#pragma once
+
+#include <Python.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "modes.h"
+#include "run/compiled.h"
+#include "run/tensor_guard.h"
+#include "structure.h"
+#include "watch/watcher.h"
+
+namespace fulgurite::python {
+
+// A guard in words: where it comes from and what it says.
+struct GuardLine {
+  std::string kind;
+  std::string expression;
+  std::string reason;
+};
+
+struct External {
+  at::Tensor tensor;   // undefined if `grad_of` >= 0
+  int32_t grad_of;     // index of the input whose .grad it is, -1: the tensor itself
+  std::string path;    // how the program reached it
+};
+
+struct GradGuard {
+  at::Tensor leaf;
+  bool defined;        // whether leaf.grad was a tensor when the recorded call began
+};
+
+class Entry {
+ public:
+  Modes modes;
+  ArgumentStructure arguments;
+  ResultStructure result;
+  std::vector<run::TensorGuard> tensors;  // arguments' tensors, then externals
+  std::vector<size_t> argument_positions;  // the arguments' tensors that are inputs: a tensor given twice is one
+  run::AliasGuard aliases;                 // over arguments' tensors (all of them), then externals
+  bool check_aliases = false;
+  std::vector<External> externals;
+  std::vector<GradGuard> grads;
+  GuardProgram python;
+  std::shared_ptr<run::Compiled> program;
+  uint64_t hits = 0;
+  double record_milliseconds = 0;   // the recorded call, watcher and recorder included
+  double compile_milliseconds = 0;  // passes and plan
+
+  // Whether the call may be served. Then `inputs` are the program's inputs; `scratch` keeps alive those
+  // that are made for the call.
+  bool check(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now,
+             std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch);
+  // The first guard that fails, in words; "" if all hold.
+  std::string explain_failure(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now);
+  std::vector<GuardLine> guard_lines() const;
+  std::vector<std::string> tensor_paths;  // one per tensor guard
+
+ private:
+  // All tensors that guards look at: those of the arguments, then the externals.
+  bool gather(const std::vector<PyObject*>& args, std::vector<const at::Tensor*>& all, std::vector<at::Tensor>& scratch) const;
+  void drop_repeated(std::vector<const at::Tensor*>& all) const;
+  std::vector<PyObject*> matched_;
+};
+
+}  // namespace fulgurite::python

@@ -1,0 +1,54 @@
+// fulgurite.jit's result: a callable that records its first calls and serves later ones from compiled
+// programs. The hit path is one vectorcall: guards, plan, results; everything else is behind it.
+#pragma once
+
+#include <Python.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "entry.h"
+
+namespace fulgurite::python {
+
+struct JitOptions {
+  bool fullgraph = false;   // raise instead of falling back
+  bool caching = true;
+  bool reinplace = true;
+  size_t max_entries = 64;
+};
+
+struct Fallback {
+  std::string code;
+  std::string reason;
+  uint64_t count = 0;
+};
+
+struct JitState {
+  PyRef callable;
+  std::string name;
+  JitOptions options;
+  std::vector<std::shared_ptr<Entry>> entries;  // most recently used first
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+  std::vector<Fallback> fallbacks;
+  std::vector<std::string> recompiles;  // why each entry after the first was made
+  uint64_t failures = 0;                // recordings that gave no program, in a row
+  uint64_t skip = 0;                    // calls to run eagerly before recording again
+  double last_record_milliseconds = 0;
+
+  void fall_back(const std::string& code, const std::string& reason);
+};
+
+// Creates the type; called once by the module.
+PyObject* jit_function_type();
+PyObject* new_jit_function(PyObject* callable, std::string name, JitOptions options);
+// The state of a JitFunction, or nullptr (no exception) if the object is none.
+JitState* jit_state(PyObject* object);
+
+// The exception type fulgurite.CompileError, set by the module.
+extern PyObject* compile_error;
+
+}  // namespace fulgurite::python

@@ -1,0 +1,155 @@
+// The Python module fulgurite._C: traces, jitted functions and what can be asked of them. Logic lives in the
+// core; here are only conversions.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "ir/errors.h"
+#include "ir/text.h"
+#include "jit_function.h"
+#include "ops/prims.h"
+#include "passes/derive.h"
+#include "record/recorder.h"
+#include "trace_call.h"
+#include "watch/bindings.h"
+
+namespace nb = nanobind;
+
+namespace fulgurite::python {
+namespace {
+
+// Traces are immutable: Python holds them as they are.
+struct PyTrace {
+  ir::TracePtr trace;
+  std::string stage;
+  double milliseconds = 0;
+};
+
+JitState& state_of(nb::handle h) {
+  JitState* s = jit_state(h.ptr());
+  if (s == nullptr) throw nb::type_error("expected a function made by fulgurite.jit");
+  return *s;
+}
+
+nb::list stages(const std::vector<passes::Stage>& from) {
+  nb::list out;
+  for (const passes::Stage& s : from) out.append(PyTrace{s.trace, s.name, s.milliseconds});
+  return out;
+}
+
+nb::dict entry_dict(const Entry& e) {
+  nb::dict d;
+  d["hits"] = e.hits;
+  d["record_ms"] = e.record_milliseconds;
+  d["compile_ms"] = e.compile_milliseconds;
+  d["forward"] = stages(e.program->parts().stages);
+  d["backward"] = stages(e.program->parts().backward_stages);
+  nb::list guards;
+  for (const GuardLine& g : e.guard_lines()) guards.append(nb::make_tuple(g.kind, g.expression, g.reason));
+  d["guards"] = guards;
+  return d;
+}
+
+PyTrace parse(const std::string& text) {
+  ir::TracePtr t = ir::parse_python(text);
+  return {t, t->stage, 0};
+}
+
+std::string python_text(const PyTrace& t, int depth, bool locations, bool full_paths) {
+  ir::PrintOptions options;
+  options.depth = depth;
+  options.locations = locations;
+  options.full_paths = full_paths;
+  return ir::print_python(*t.trace, options);
+}
+
+}  // namespace
+}  // namespace fulgurite::python
+
+NB_MODULE(_C, m) {
+  using namespace fulgurite;
+  using namespace fulgurite::python;
+  nb::set_leak_warnings(false);
+  m.attr("__version__") = FULGURITE_VERSION;
+  m.attr("torch_version") = FULGURITE_TORCH_VERSION;
+
+  nb::exception<fulgurite::Error>(m, "Error", PyExc_RuntimeError);
+  compile_error = nb::exception<fulgurite::Refusal>(m, "CompileError", PyExc_RuntimeError).ptr();
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const fulgurite::UserError& e) {
+      PyErr_SetString(PyExc_ValueError, e.what());
+    }
+  });
+
+  record::install();
+  m.attr("JitFunction") = nb::steal(jit_function_type());
+
+  nb::class_<PyTrace>(m, "Trace", "A program: immutable, printable, runnable.")
+      .def_static("parse", &parse, nb::arg("text"),
+                  "Reads a trace from the Python text that `python()` prints. Raises ValueError (FG-301) with line and column.")
+      .def("python", &python_text, nb::arg("depth") = 1, nb::arg("locations") = true, nb::arg("full_paths") = false,
+           "The trace as Python that runs. depth: how many levels of composite operators are opened; 0 opens all.")
+      .def("cpp", [](const PyTrace& t) { return ir::print_cpp(*t.trace); }, "The trace as C++ against ATen.")
+      .def("identical", [](const PyTrace& a, const PyTrace& b) { std::string d; return ir::identical(*a.trace, *b.trace, &d); })
+      .def("difference", [](const PyTrace& a, const PyTrace& b) { std::string d; ir::identical(*a.trace, *b.trace, &d); return d; })
+      .def("__str__", [](const PyTrace& t) { return python_text(t, 1, true, false); })
+      .def("__repr__", [](const PyTrace& t) {
+        return "<fulgurite.Trace " + t.trace->name + ", " + t.stage + ": " + std::to_string(t.trace->binds.size()) + " ops>";
+      })
+      .def("__len__", [](const PyTrace& t) { return t.trace->binds.size(); })
+      .def("ops", [](const PyTrace& t) {
+        std::vector<std::string> ids;
+        for (const ir::Bind& b : t.trace->binds) ids.push_back(b.op.id());
+        return ids;
+      }, "Ids of the operators, in order: 'aten.add.Tensor', ...")
+      .def_prop_ro("name", [](const PyTrace& t) { return t.trace->name; })
+      .def_ro("stage", &PyTrace::stage)
+      .def_ro("milliseconds", &PyTrace::milliseconds)
+      .def("__call__", [](const PyTrace& t, nb::args args) {
+        return nb::steal(call_trace(*t.trace, args.ptr()));
+      }, "Runs the trace on tensors, one per input; returns the outputs as a tuple.");
+
+  m.def("_jit", [](nb::object fn, std::string name, bool fullgraph, bool caching, bool reinplace, size_t max_entries) {
+    JitOptions o;
+    o.fullgraph = fullgraph;
+    o.caching = caching;
+    o.reinplace = reinplace;
+    o.max_entries = max_entries;
+    return nb::steal(new_jit_function(fn.ptr(), std::move(name), o));
+  }, nb::arg("fn"), nb::arg("name"), nb::kw_only(), nb::arg("fullgraph"), nb::arg("caching"), nb::arg("reinplace"),
+        nb::arg("max_entries"));
+  m.def("_is_jitted", [](nb::handle h) { return jit_state(h.ptr()) != nullptr; });
+  m.def("_hits", [](nb::handle h) { return state_of(h).hits; });
+  m.def("_misses", [](nb::handle h) { return state_of(h).misses; });
+  m.def("_entries", [](nb::handle h) {
+    nb::list out;
+    for (const auto& e : state_of(h).entries) out.append(entry_dict(*e));
+    return out;
+  });
+  m.def("_fallbacks", [](nb::handle h) {
+    nb::list out;
+    for (const Fallback& f : state_of(h).fallbacks) out.append(nb::make_tuple(f.code, f.reason, f.count));
+    return out;
+  });
+  m.def("_recompiles", [](nb::handle h) { return state_of(h).recompiles; });
+  m.def("_clear", [](nb::handle h) {
+    JitState& s = state_of(h);
+    s.entries.clear();
+    s.failures = s.skip = 0;
+  });
+  m.def("_self_test", &record::self_test);
+  m.def("_key_name", &record::key_name);
+  m.def("_derive_statistics", [] {
+    const auto s = passes::derive_statistics();
+    return nb::make_tuple(s.derived, s.reused);
+  });
+  m.def("_watcher_supported", [] {
+    std::string why;
+    const bool ok = watcher_supported(&why);
+    return nb::make_tuple(ok, why);
+  });
+  bind_watch(m);
+}

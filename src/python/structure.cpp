@@ -1,0 +1,553 @@
+#include "structure.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cctype>
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+namespace fulgurite::python {
+namespace {
+
+using Kind = StructureNode::Kind;
+
+PyTypeObject* parameter_type() {
+  static PyTypeObject* type = [] {
+    PyRef module = PyRef::steal(PyImport_ImportModule("torch.nn.parameter"));
+    PyObject* t = module ? PyObject_GetAttrString(module.get(), "Parameter") : nullptr;
+    PyErr_Clear();
+    return reinterpret_cast<PyTypeObject*>(t);
+  }();
+  return type;
+}
+
+PyTypeObject* tensor_type() { return reinterpret_cast<PyTypeObject*>(THPVariableClass); }
+
+bool is_named_tuple(PyTypeObject* type) {
+  return PyType_IsSubtype(type, &PyTuple_Type) && type != &PyTuple_Type &&
+         (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "_fields");
+}
+
+bool is_torch_size(PyTypeObject* type) { return std::strcmp(type->tp_name, "torch.Size") == 0; }
+bool is_struct_sequence(PyTypeObject* type) {
+  return PyType_IsSubtype(type, &PyTuple_Type) && std::strncmp(type->tp_name, "torch.return_types.", 19) == 0;
+}
+
+// Types whose instances never change and are compared by value.
+bool is_value_type(PyTypeObject* type) {
+  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyUnicode_Type ||
+      type == &PyBytes_Type || type == &PyComplex_Type || type == Py_TYPE(Py_None) || type == Py_TYPE(Py_Ellipsis))
+    return true;
+  const char* name = type->tp_name;
+  return std::strcmp(name, "torch.dtype") == 0 || std::strcmp(name, "torch.device") == 0 ||
+         std::strcmp(name, "torch.layout") == 0 || std::strcmp(name, "torch.memory_format") == 0;
+}
+
+bool same_value(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (PyFloat_CheckExact(a)) {
+    const double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
+    return std::memcmp(&x, &y, sizeof x) == 0;
+  }
+  if (PyComplex_CheckExact(a)) {
+    const Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
+    return std::memcmp(&x, &y, sizeof x) == 0;
+  }
+  if (!is_value_type(Py_TYPE(a))) return false;
+  const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
+  if (equal < 0) PyErr_Clear();
+  return equal == 1;
+}
+
+std::string repr(PyObject* o) {
+  PyRef text = PyRef::steal(PyObject_Repr(o));
+  if (!text) {
+    PyErr_Clear();
+    return std::string("<") + Py_TYPE(o)->tp_name + ">";
+  }
+  const char* s = PyUnicode_AsUTF8(text.get());
+  if (s == nullptr) PyErr_Clear();
+  std::string out = s != nullptr ? s : "?";
+  return out.size() > 80 ? out.substr(0, 77) + "..." : out;
+}
+
+std::string short_text(PyObject* o) {
+  return is_value_type(Py_TYPE(o)) ? repr(o) : std::string("<") + Py_TYPE(o)->tp_name + " object>";
+}
+
+}  // namespace
+
+bool is_plain_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type() || Py_TYPE(o) == parameter_type(); }
+bool is_any_tensor(PyObject* o) { return THPVariable_Check(o); }
+const at::Tensor& tensor_of(PyObject* o) { return THPVariable_Unpack(o); }
+PyObject* wrap_tensor(const at::Tensor& t) { return THPVariable_Wrap(t); }
+
+// ---- arguments ------------------------------------------------------------------------------------------
+namespace {
+
+void flatten(PyObject* o, std::vector<StructureNode>& nodes, std::vector<PyObject*>& tensors,
+             std::vector<PyObject*>& containers, std::string& refusal, int depth) {
+  PyTypeObject* type = Py_TYPE(o);
+  if (is_plain_tensor(o)) {
+    nodes.push_back({Kind::Tensor, static_cast<int32_t>(tensors.size()), {}, PyRef::borrow(reinterpret_cast<PyObject*>(type))});
+    tensors.push_back(o);
+    return;
+  }
+  if (is_any_tensor(o)) {
+    refusal = std::string("an argument is a tensor subclass (") + type->tp_name + "), which is not compiled yet";
+    nodes.push_back({Kind::Identity, 0, PyRef::borrow(o), {}});
+    return;
+  }
+  if (is_value_type(type)) {
+    nodes.push_back({Kind::Value, 0, PyRef::borrow(o), {}});
+    return;
+  }
+  const bool tuple = type == &PyTuple_Type || is_torch_size(type) || is_named_tuple(type) || is_struct_sequence(type);
+  if (depth < 16 && (tuple || type == &PyList_Type)) {
+    containers.push_back(o);
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    nodes.push_back({tuple ? Kind::Tuple : Kind::List, static_cast<int32_t>(n), {}, PyRef::borrow(reinterpret_cast<PyObject*>(type))});
+    for (Py_ssize_t i = 0; i < n; ++i)
+      flatten(PySequence_Fast_GET_ITEM(o, i), nodes, tensors, containers, refusal, depth + 1);
+    return;
+  }
+  if (depth < 16 && type == &PyDict_Type) {
+    bool plain_keys = true;
+    PyObject *key, *value;
+    Py_ssize_t pos = 0;
+    while (PyDict_Next(o, &pos, &key, &value)) plain_keys = plain_keys && is_value_type(Py_TYPE(key));
+    if (plain_keys) {
+      containers.push_back(o);
+      PyRef keys = PyRef::steal(PyTuple_New(PyDict_GET_SIZE(o)));
+      pos = 0;
+      Py_ssize_t i = 0;
+      while (PyDict_Next(o, &pos, &key, &value)) {
+        Py_INCREF(key);
+        PyTuple_SET_ITEM(keys.get(), i++, key);
+      }
+      nodes.push_back({Kind::Dict, static_cast<int32_t>(PyDict_GET_SIZE(o)), keys, {}});
+      pos = 0;
+      while (PyDict_Next(o, &pos, &key, &value)) flatten(value, nodes, tensors, containers, refusal, depth + 1);
+      return;
+    }
+  }
+  nodes.push_back({Kind::Identity, 0, PyRef::borrow(o), {}});
+}
+
+// Matches `o` against the nodes from `at` on; advances it. On a difference, `why` (if given) says which.
+bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at, std::vector<PyObject*>& tensors,
+                std::string* why, const std::string& path) {
+  const StructureNode& n = nodes[at++];
+  auto differ = [&](const std::string& expected, const std::string& found) {
+    if (why != nullptr) *why = path + " was " + expected + " when recorded, is " + found;
+    return false;
+  };
+  switch (n.kind) {
+    case Kind::Tensor:
+      if (reinterpret_cast<PyObject*>(Py_TYPE(o)) != n.type.get()) return differ("a tensor", short_text(o));
+      tensors.push_back(o);
+      return true;
+    case Kind::Value:
+      return same_value(o, n.object.get()) || differ(repr(n.object.get()), short_text(o));
+    case Kind::Identity:
+      return o == n.object.get() || differ(short_text(n.object.get()), "another object");
+    case Kind::Tuple:
+    case Kind::List: {
+      if (reinterpret_cast<PyObject*>(Py_TYPE(o)) != n.type.get())
+        return differ(n.kind == Kind::List ? "a list" : "a tuple", short_text(o));
+      if (PySequence_Fast_GET_SIZE(o) != n.count)
+        return differ(std::to_string(n.count) + " long", std::to_string(PySequence_Fast_GET_SIZE(o)) + " long");
+      for (int32_t i = 0; i < n.count; ++i)
+        if (!match_node(PySequence_Fast_GET_ITEM(o, i), nodes, at, tensors, why,
+                        why != nullptr ? path + "[" + std::to_string(i) + "]" : path))
+          return false;
+      return true;
+    }
+    case Kind::Dict: {
+      if (Py_TYPE(o) != &PyDict_Type) return differ("a dict", short_text(o));
+      if (PyDict_GET_SIZE(o) != n.count) return differ(std::to_string(n.count) + " long", "of another length");
+      PyObject *key, *value;
+      Py_ssize_t pos = 0;
+      Py_ssize_t i = 0;
+      while (PyDict_Next(o, &pos, &key, &value)) {
+        PyObject* expected = PyTuple_GET_ITEM(n.object.get(), i++);
+        if (!same_value(key, expected)) return differ("a dict with key " + repr(expected), "one with " + repr(key));
+        if (!match_node(value, nodes, at, tensors, why, why != nullptr ? path + "[" + repr(key) + "]" : path)) return false;
+      }
+      return true;
+    }
+    case Kind::Argument:
+    case Kind::Fields:
+      break;
+  }
+  return false;
+}
+
+bool same_names(PyObject* a, PyObject* b) {
+  const Py_ssize_t n = a != nullptr ? PyTuple_GET_SIZE(a) : 0;
+  const Py_ssize_t m = b != nullptr ? PyTuple_GET_SIZE(b) : 0;
+  if (n != m) return false;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* x = PyTuple_GET_ITEM(a, i);
+    PyObject* y = PyTuple_GET_ITEM(b, i);
+    if (x != y && PyUnicode_Compare(x, y) != 0) return false;
+  }
+  return true;
+}
+
+std::string argument_path(size_t i, size_t nargs, PyObject* kwnames) {
+  if (i < nargs) return "args[" + std::to_string(i) + "]";
+  const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, static_cast<Py_ssize_t>(i - nargs)));
+  return std::string("argument ") + (name != nullptr ? name : "?");
+}
+
+}  // namespace
+
+ArgumentStructure ArgumentStructure::of(PyObject* const* args, size_t nargs, PyObject* kwnames,
+                                        std::vector<PyObject*>& tensors, std::vector<PyObject*>& containers,
+                                        std::string& refusal) {
+  ArgumentStructure s;
+  s.nargs_ = nargs;
+  s.kwnames_ = PyRef::borrow(kwnames);
+  const size_t total = nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
+  for (size_t i = 0; i < total; ++i) flatten(args[i], s.nodes_, tensors, containers, refusal, 0);
+  return s;
+}
+
+bool ArgumentStructure::match(PyObject* const* args, size_t nargs, PyObject* kwnames,
+                              std::vector<PyObject*>& tensors) const {
+  if (nargs != nargs_) return false;
+  if (kwnames != kwnames_.get() && !same_names(kwnames, kwnames_.get())) return false;
+  const size_t total = nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
+  size_t at = 0;
+  static const std::string none;
+  for (size_t i = 0; i < total; ++i)
+    if (!match_node(args[i], nodes_, at, tensors, nullptr, none)) return false;
+  return true;
+}
+
+std::string ArgumentStructure::difference(PyObject* const* args, size_t nargs, PyObject* kwnames) const {
+  if (nargs != nargs_)
+    return "recorded with " + std::to_string(nargs_) + " positional arguments, called with " + std::to_string(nargs);
+  if (!same_names(kwnames, kwnames_.get())) return "called with other keyword arguments";
+  const size_t total = nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
+  size_t at = 0;
+  std::vector<PyObject*> tensors;
+  std::string why;
+  for (size_t i = 0; i < total; ++i)
+    if (!match_node(args[i], nodes_, at, tensors, &why, argument_path(i, nargs, kwnames))) return why;
+  return "";
+}
+
+namespace {
+
+void walk(const std::vector<StructureNode>& nodes, size_t& at, const std::string& path,
+          const std::function<void(const StructureNode&, const std::string&)>& visit) {
+  const StructureNode& n = nodes[at++];
+  visit(n, path);
+  if (n.kind == Kind::Tuple || n.kind == Kind::List)
+    for (int32_t i = 0; i < n.count; ++i) walk(nodes, at, path + "[" + std::to_string(i) + "]", visit);
+  if (n.kind == Kind::Dict)
+    for (int32_t i = 0; i < n.count; ++i)
+      walk(nodes, at, path + "[" + repr(PyTuple_GET_ITEM(n.object.get(), i)) + "]", visit);
+}
+
+}  // namespace
+
+std::vector<std::string> ArgumentStructure::describe() const {
+  std::vector<std::string> lines;
+  const size_t total = nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_.get())) : 0);
+  size_t at = 0;
+  for (size_t i = 0; i < total; ++i) {
+    walk(nodes_, at, argument_path(i, nargs_, kwnames_.get()), [&](const StructureNode& n, const std::string& path) {
+      switch (n.kind) {
+        case Kind::Value:
+          lines.push_back(path + " == " + repr(n.object.get()));
+          break;
+        case Kind::Identity:
+          lines.push_back(path + " is " + short_text(n.object.get()));
+          break;
+        case Kind::List:
+        case Kind::Tuple:
+          lines.push_back("len(" + path + ") == " + std::to_string(n.count));
+          break;
+        case Kind::Dict:
+          lines.push_back("list(" + path + ") == list(" + repr(n.object.get()) + ")");
+          break;
+        default:
+          break;
+      }
+    });
+  }
+  return lines;
+}
+
+std::vector<std::string> ArgumentStructure::tensor_names(PyObject* callable) const {
+  std::vector<std::string> positional;
+  PyObject* function = callable;
+  size_t skip = 0;
+  PyRef owner;
+  if (PyMethod_Check(function)) {
+    function = PyMethod_GET_FUNCTION(function);
+    skip = 1;
+  } else if (!PyFunction_Check(function)) {
+    owner = PyRef::steal(PyObject_GetAttrString(function, "forward"));  // an nn.Module
+    PyErr_Clear();
+    if (owner && PyMethod_Check(owner.get())) {
+      function = PyMethod_GET_FUNCTION(owner.get());
+      skip = 1;
+    }
+  }
+  if (PyFunction_Check(function)) {
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+    PyRef names = PyRef::steal(PyCode_GetVarnames(code));
+    for (int i = static_cast<int>(skip); names && i < code->co_argcount; ++i)
+      positional.push_back(PyUnicode_AsUTF8(PyTuple_GET_ITEM(names.get(), i)));
+  }
+  std::vector<std::string> out;
+  const size_t total = nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_.get())) : 0);
+  size_t at = 0;
+  for (size_t i = 0; i < total; ++i) {
+    std::string base = "a" + std::to_string(i);
+    if (i < nargs_ && i < positional.size()) base = positional[i];
+    if (i >= nargs_) base = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames_.get(), static_cast<Py_ssize_t>(i - nargs_)));
+    walk(nodes_, at, base, [&](const StructureNode& n, const std::string& path) {
+      if (n.kind != Kind::Tensor) return;
+      std::string name;
+      for (char c : path) {
+        if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
+          name += c;
+        } else if (!name.empty() && name.back() != '_') {
+          name += '_';
+        }
+      }
+      while (!name.empty() && name.back() == '_') name.pop_back();
+      out.push_back(name.empty() ? "x" : name);
+    });
+  }
+  return out;
+}
+
+int ArgumentStructure::traverse(visitproc visit, void* arg) const {
+  for (const StructureNode& n : nodes_) {
+    Py_VISIT(n.object.get());
+  }
+  return 0;
+}
+
+// ---- results --------------------------------------------------------------------------------------------
+namespace {
+
+// The fields of a dataclass instance, or nullptr.
+PyRef dataclass_fields(PyObject* o) {
+  PyRef fields = PyRef::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__dataclass_fields__"));
+  if (!fields || !PyDict_Check(fields.get())) {
+    PyErr_Clear();
+    return {};
+  }
+  return PyRef::steal(PySequence_Tuple(fields.get()));
+}
+
+void take_apart(PyObject* o, PyObject* const* args, size_t nargs, std::vector<StructureNode>& nodes,
+                std::vector<PyObject*>& tensors, std::string& refusal, int depth) {
+  PyTypeObject* type = Py_TYPE(o);
+  auto type_ref = [&] { return PyRef::borrow(reinterpret_cast<PyObject*>(type)); };
+  if (is_plain_tensor(o)) {
+    nodes.push_back({Kind::Tensor, static_cast<int32_t>(tensors.size()), {}, type_ref()});
+    tensors.push_back(o);
+    return;
+  }
+  if (is_value_type(type) || PyFunction_Check(o) || PyType_Check(o) || PyModule_Check(o)) {
+    nodes.push_back({Kind::Value, 0, PyRef::borrow(o), {}});
+    return;
+  }
+  for (size_t i = 0; i < nargs; ++i) {
+    if (args[i] != o) continue;
+    nodes.push_back({Kind::Argument, static_cast<int32_t>(i), {}, {}});
+    return;
+  }
+  if (depth > 16) {
+    refusal = "the result is nested too deeply";
+    return;
+  }
+  const bool tuple = type == &PyTuple_Type || is_torch_size(type) || is_named_tuple(type) || is_struct_sequence(type);
+  if (tuple || type == &PyList_Type) {
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    nodes.push_back({tuple ? Kind::Tuple : Kind::List, static_cast<int32_t>(n), {}, type_ref()});
+    for (Py_ssize_t i = 0; i < n; ++i)
+      take_apart(PySequence_Fast_GET_ITEM(o, i), args, nargs, nodes, tensors, refusal, depth + 1);
+    return;
+  }
+  const bool ordered = PyDict_Check(o) && type != &PyDict_Type;
+  PyRef fields = dataclass_fields(o);
+  if (PyDict_Check(o) && (type == &PyDict_Type || std::strcmp(type->tp_name, "collections.OrderedDict") == 0 || fields)) {
+    // Dicts, ordered dicts, and dict-like dataclasses (whose attributes are their items).
+    PyRef keys = PyRef::steal(PySequence_Tuple(o));
+    nodes.push_back({ordered ? Kind::Fields : Kind::Dict, static_cast<int32_t>(PyTuple_GET_SIZE(keys.get())), keys, type_ref()});
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i)
+      take_apart(PyDict_GetItem(o, PyTuple_GET_ITEM(keys.get(), i)), args, nargs, nodes, tensors, refusal, depth + 1);
+    return;
+  }
+  if (fields) {
+    std::vector<PyRef> values;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fields.get()); ++i) {
+      values.push_back(PyRef::steal(PyObject_GetAttr(o, PyTuple_GET_ITEM(fields.get(), i))));
+      if (!values.back()) PyErr_Clear();
+    }
+    nodes.push_back({Kind::Fields, static_cast<int32_t>(values.size()), fields, type_ref()});
+    for (const PyRef& v : values) {
+      if (!v) {
+        refusal = std::string("the result is a ") + type->tp_name + " with unset fields";
+        return;
+      }
+      take_apart(v.get(), args, nargs, nodes, tensors, refusal, depth + 1);
+    }
+    return;
+  }
+  refusal = is_any_tensor(o) ? std::string("the result holds a tensor subclass (") + type->tp_name + ")"
+                             : std::string("the result holds a ") + type->tp_name + ", which cannot be made again";
+}
+
+PyObject* make_fields(const StructureNode& n, PyObject* const* values);
+
+PyObject* put_together(const std::vector<StructureNode>& nodes, size_t& at, const std::vector<at::Tensor>& tensors,
+                       PyObject* const* args) {
+  const StructureNode& n = nodes[at++];
+  switch (n.kind) {
+    case Kind::Tensor:
+      return THPVariable_Wrap(tensors[static_cast<size_t>(n.count)]);
+    case Kind::Value:
+    case Kind::Identity:
+      return Py_NewRef(n.object.get());
+    case Kind::Argument:
+      return Py_NewRef(args[n.count]);
+    case Kind::List: {
+      PyObject* list = PyList_New(n.count);
+      for (int32_t i = 0; list != nullptr && i < n.count; ++i) {
+        PyObject* e = put_together(nodes, at, tensors, args);
+        if (e == nullptr) {
+          Py_DECREF(list);
+          return nullptr;
+        }
+        PyList_SET_ITEM(list, i, e);
+      }
+      return list;
+    }
+    case Kind::Tuple: {
+      PyRef tuple = PyRef::steal(PyTuple_New(n.count));
+      for (int32_t i = 0; tuple && i < n.count; ++i) {
+        PyObject* e = put_together(nodes, at, tensors, args);
+        if (e == nullptr) return nullptr;
+        PyTuple_SET_ITEM(tuple.get(), i, e);
+      }
+      auto* type = reinterpret_cast<PyTypeObject*>(n.type.get());
+      if (type == &PyTuple_Type) return tuple.release();
+      if (is_named_tuple(type)) return PyObject_Call(n.type.get(), tuple.get(), nullptr);
+      return PyObject_CallOneArg(n.type.get(), tuple.get());  // torch.Size, torch.return_types.*
+    }
+    case Kind::Dict: {
+      PyRef dict = PyRef::steal(PyDict_New());
+      for (int32_t i = 0; dict && i < n.count; ++i) {
+        PyRef e = PyRef::steal(put_together(nodes, at, tensors, args));
+        if (!e || PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(n.object.get(), i), e.get()) < 0) return nullptr;
+      }
+      return dict.release();
+    }
+    case Kind::Fields: {
+      std::vector<PyRef> values;
+      std::vector<PyObject*> raw;
+      for (int32_t i = 0; i < n.count; ++i) {
+        values.push_back(PyRef::steal(put_together(nodes, at, tensors, args)));
+        if (!values.back()) return nullptr;
+        raw.push_back(values.back().get());
+      }
+      return make_fields(n, raw.data());
+    }
+  }
+  return nullptr;
+}
+
+PyObject* make_fields(const StructureNode& n, PyObject* const* values) {
+  auto* type = reinterpret_cast<PyTypeObject*>(n.type.get());
+  if (std::strcmp(type->tp_name, "collections.OrderedDict") == 0) {
+    PyRef dict = PyRef::steal(PyObject_CallNoArgs(n.type.get()));
+    for (int32_t i = 0; dict && i < n.count; ++i)
+      if (PyObject_SetItem(dict.get(), PyTuple_GET_ITEM(n.object.get(), i), values[i]) < 0) return nullptr;
+    return dict.release();
+  }
+  if (PyDict_Check(n.type.get()) || PyType_IsSubtype(type, &PyDict_Type)) {
+    PyRef kwargs = PyRef::steal(PyDict_New());
+    for (int32_t i = 0; i < n.count; ++i)
+      PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(n.object.get(), i), values[i]);
+    PyRef none = PyRef::steal(PyTuple_New(0));
+    return PyObject_Call(n.type.get(), none.get(), kwargs.get());
+  }
+  // A dataclass: its fields are set as they were, without running __init__ again.
+  PyRef none = PyRef::steal(PyTuple_New(0));
+  PyObject* self = PyBaseObject_Type.tp_new(type, none.get(), nullptr);
+  for (int32_t i = 0; self != nullptr && i < n.count; ++i) {
+    if (PyObject_GenericSetAttr(self, PyTuple_GET_ITEM(n.object.get(), i), values[i]) < 0) {
+      Py_DECREF(self);
+      return nullptr;
+    }
+  }
+  return self;
+}
+
+std::string text_of(const std::vector<StructureNode>& nodes, size_t& at, bool& literal) {
+  const StructureNode& n = nodes[at++];
+  switch (n.kind) {
+    case Kind::Tensor:
+      return "$" + std::to_string(n.count);
+    case Kind::Value:
+      if (PyFunction_Check(n.object.get()) || PyType_Check(n.object.get()) || PyModule_Check(n.object.get())) literal = false;
+      if (PyFloat_Check(n.object.get()) && !std::isfinite(PyFloat_AS_DOUBLE(n.object.get()))) literal = false;
+      return repr(n.object.get());
+    case Kind::List:
+    case Kind::Tuple: {
+      const bool list = n.kind == Kind::List;
+      std::string s = list ? "[" : "(";
+      for (int32_t i = 0; i < n.count; ++i) s += (i ? ", " : "") + text_of(nodes, at, literal);
+      if (!list && n.count == 1) s += ",";
+      return s + (list ? "]" : ")");
+    }
+    case Kind::Dict:
+    case Kind::Fields: {
+      std::string s = "{";
+      for (int32_t i = 0; i < n.count; ++i)
+        s += (i ? ", " : "") + repr(PyTuple_GET_ITEM(n.object.get(), i)) + ": " + text_of(nodes, at, literal);
+      return s + "}";
+    }
+    case Kind::Identity:
+    case Kind::Argument:
+      literal = false;
+      return "None";
+  }
+  return "None";
+}
+
+}  // namespace
+
+ResultStructure ResultStructure::of(PyObject* result, PyObject* const* args, size_t nargs,
+                                    std::vector<PyObject*>& tensors, std::string& refusal) {
+  ResultStructure s;
+  take_apart(result, args, nargs, s.nodes_, tensors, refusal, 0);
+  return s;
+}
+
+PyObject* ResultStructure::build(const std::vector<at::Tensor>& tensors, PyObject* const* args, size_t /*nargs*/) const {
+  size_t at = 0;
+  return put_together(nodes_, at, tensors, args);
+}
+
+std::string ResultStructure::expression() const {
+  size_t at = 0;
+  bool literal = true;
+  std::string s = text_of(nodes_, at, literal);
+  return literal ? s : "";
+}
+
+}  // namespace fulgurite::python

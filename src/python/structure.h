@@ -1,0 +1,81 @@
+// The structure of Python values around tensors: how arguments are taken apart and results put together.
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+#include <vector>
+
+#include "watch/py_ref.h"
+
+namespace at {
+class Tensor;
+}
+
+namespace fulgurite::python {
+
+// A tree in prefix order. Containers are followed by their children.
+struct StructureNode {
+  enum class Kind : uint8_t {
+    Tensor,    // a torch.Tensor or Parameter, index `count` among the tensors
+    Value,     // an immutable value, compared by type and value (floats bitwise)
+    Identity,  // any other object, compared by identity
+    Tuple,     // exact type `type` (tuple, torch.Size or a named tuple); `count` children
+    List,      // `count` children
+    Dict,      // `count` children; `object` is the tuple of keys, in order
+    Argument,  // results only: the argument object with prefix index `count`
+    Fields,    // results only: a dataclass or dict subclass `type` with attributes; keys in `object`
+  };
+  Kind kind;
+  int32_t count = 0;
+  PyRef object;
+  PyRef type;
+};
+
+// Is `object` a tensor that is taken as one (exactly torch.Tensor or torch.nn.Parameter)?
+bool is_plain_tensor(PyObject* object);
+bool is_any_tensor(PyObject* object);
+const at::Tensor& tensor_of(PyObject* object);  // of a tensor object
+PyObject* wrap_tensor(const at::Tensor& tensor);  // new reference
+
+// Arguments of a call.
+class ArgumentStructure {
+ public:
+  // Appends the tensors found. Keyword names are part of the structure. Sets `refusal` if an argument cannot
+  // be handled (a tensor subclass).
+  static ArgumentStructure of(PyObject* const* args, size_t nargs, PyObject* kwnames,
+                              std::vector<PyObject*>& tensors, std::vector<PyObject*>& containers,
+                              std::string& refusal);
+  // True if the call has this structure; `tensors` is filled (borrowed).
+  bool match(PyObject* const* args, size_t nargs, PyObject* kwnames, std::vector<PyObject*>& tensors) const;
+  // The first difference, in words.
+  std::string difference(PyObject* const* args, size_t nargs, PyObject* kwnames) const;
+  // One line per leaf that is no tensor: "args[1] == 2".
+  std::vector<std::string> describe() const;
+  // A name for each tensor: parameter names of the callable where they are known.
+  std::vector<std::string> tensor_names(PyObject* callable) const;
+  int traverse(visitproc visit, void* arg) const;
+
+ private:
+  size_t nargs_ = 0;
+  PyRef kwnames_;
+  std::vector<StructureNode> nodes_;
+};
+
+// The result of a call.
+class ResultStructure {
+ public:
+  // Takes `result` apart; tensors are appended (borrowed from result). Sets `refusal` if it holds an object
+  // that could not be made again.
+  static ResultStructure of(PyObject* result, PyObject* const* args, size_t nargs, std::vector<PyObject*>& tensors,
+                            std::string& refusal);
+  // A new reference; nullptr with an exception set on failure.
+  PyObject* build(const std::vector<at::Tensor>& tensors, PyObject* const* args, size_t nargs) const;
+  // As a Python expression with $0, $1, ... for tensors; "" if it has no literal form.
+  std::string expression() const;
+
+ private:
+  std::vector<StructureNode> nodes_;
+};
+
+}  // namespace fulgurite::python

@@ -1,0 +1,65 @@
+// The model of one C call: what it is (calls.cpp) and what it reads and writes (call_effects.cpp).
+#pragma once
+
+#include "internals.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "callees.h"
+#include "events.h"
+
+namespace fulgurite::python::watching {
+
+class Call {
+ public:
+  Call(Recording& recording, Frame& frame, PyObject* callee, CallArguments& arguments);
+  void model();
+
+ private:
+  // What is called.
+  CalleeModel find();
+  CalleeModel find_pybind_method();
+  CalleeModel construction(PyTypeObject* type);
+  bool handle_objects();
+  bool is_ours(PyTypeObject* type) const;
+  bool call_partial();
+  bool call_lru_cache();
+  void read_arguments(Callee callee);
+  void read_callback(PyObject* callback);
+  static bool harmless(Callee callee);
+
+  // What it reads and writes.
+  void apply(const CalleeModel& model);
+  void read_values(bool deep, size_t from = 0);
+  PyObject* argument(size_t i) const { return i < a_.size() ? a_[i] : nullptr; }
+  std::string name() const { return qualified_name(callee_); }
+  std::string method_name() const;
+  bool is_slot_wrapper() const;
+  static bool is_python_iterator(PyObject* object);
+  bool compares_items() const;
+  static bool reads_fields(PyObject* format);
+  void mutate_key();
+  bool changes_nothing(PyObject* container, PyObject* item);
+  void update();
+  void is_instance();
+  void read_abc_token();
+  void take_id(PyObject* object);
+  void mark_warning_registry();
+  bool accumulates() const;
+  static bool grad_mode();
+  void unknown();
+
+  Recording& r_;
+  Frame& frame_;
+  PyObject* callee_;
+  std::vector<PyObject*>& a_;  // the arguments; for a bound method, the object comes first
+  CallArguments& arguments_;
+  size_t explicit_from_ = 0;  // where in a_ the arguments begin that the caller wrote
+};
+
+// A new tuple of the items from `from` on.
+PyRef tuple_of(const std::vector<PyObject*>& items, size_t from = 0);
+
+}  // namespace fulgurite::python::watching

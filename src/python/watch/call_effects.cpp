@@ -1,0 +1,349 @@
+// What a call reads and writes, before it happens: the classes of callees.h, one by one.
+#include "call.h"
+
+namespace fulgurite::python::watching {
+
+bool set_contains(PyObject* set, PyObject* key);  // facts.cpp
+
+void Call::apply(const CalleeModel& model) {
+  PyObject* first = argument(0);
+  PyObject* second = argument(1);
+  switch (model.callee) {
+    case Callee::Free:
+      return;
+    case Callee::Pure:
+      return read_values(false);
+    case Callee::Op:  // torch.tensor reads lists of lists
+    case Callee::Deep:
+      return read_values(true);
+    case Callee::Format:
+      if (reads_fields(first)) {
+        return r_.refuse("formats " + describe_object(first) +
+                         ", whose fields read attributes or items in C");
+      }
+      return read_values(true);
+    case Callee::Query:
+      if (arguments_.has_keywords() || !frame_.frame) {
+        return r_.refuse("calls " + name() + " directly or with keywords");
+      }
+      frame_.pending = kPendingQuery;
+      frame_.arguments = tuple_of(a_, explicit_from_);
+      return;
+    case Callee::Get:
+      if (!first || !second) return;
+      if (PyDict_Check(first)) {
+        r_.read_dict(first, second);
+      } else if (PyList_Check(first)) {
+        r_.read_list_item(first, second);
+      } else {
+        r_.read_all(first);
+      }
+      return;
+    case Callee::Contains:
+      if (first && second) r_.read_contains(first, second);
+      return;
+    case Callee::SetDefault:
+      if (first && second && PyDict_Check(first) && !r_.read_dict(first, second)) mutate_key();
+      return;
+    case Callee::Pop:
+      if (first && second && PyDict_Check(first) && r_.read_dict(first, second)) mutate_key();
+      return;
+    case Callee::Update:
+      return update();
+    case Callee::SetItem:
+      if (a_.size() >= 3 && !is_tensor(first)) r_.write_item(first, second, a_[2]);
+      return;
+    case Callee::DelItem:
+      if (first && second) r_.write_item(first, second, nullptr);
+      return;
+    case Callee::Mutate:
+      if (!first) return;
+      if (is_tensor(first)) return;
+      read_values(false, 1);
+      if (compares_items()) r_.read_all(first, /*deep=*/true);
+      if (!r_.is_born(first) && !changes_nothing(first, second))
+        r_.mutate(first, method_name(), tuple_of(a_, 1).get());
+      return;
+    case Callee::GetAttr:
+      if (first && second && PyUnicode_Check(second)) {
+        r_.read_attribute(first, second, is_slot_wrapper());
+      }
+      return;
+    case Callee::SetAttr:
+      if (a_.size() >= 3 && PyUnicode_Check(second)) {
+        r_.write_attribute(first, second, a_[2], is_slot_wrapper());
+      }
+      return;
+    case Callee::DelAttr:
+      if (first && second && PyUnicode_Check(second)) {
+        r_.write_attribute(first, second, nullptr, is_slot_wrapper());
+      }
+      return;
+    case Callee::Length:
+      if (!first || is_tensor(first)) return;
+      r_.read_type(Py_TYPE(first), names().len);
+      r_.read_length(first);
+      return;
+    case Callee::Next:
+      if (!first) return;
+      r_.read_type(Py_TYPE(first), names().next);
+      if (!r_.is_born(first) && !is_python_iterator(first)) {
+        r_.refuse("advances an iterator that was made before the call");
+      }
+      return;
+    case Callee::IsInstance:
+      return is_instance();
+    case Callee::AbcCheck:
+      if (second && !PyType_Check(second)) r_.read_type_of(second);
+      return read_abc_token();
+    case Callee::Id:
+      return take_id(first);
+    case Callee::Super:
+      return;
+    case Callee::CellGet:
+      if (first) r_.read_context_variable(first);
+      return;
+    case Callee::CellSet:
+      if (!first || r_.is_born(first)) return;
+      r_.mark_written(first, Py_None);
+      r_.effect(EffectKind::Other, first, nullptr, second, "sets a context variable");
+      r_.refuse("sets a context variable");
+      return;
+    case Callee::Backward:
+      if (!accumulates()) return read_values(false);
+      r_.effect(EffectKind::Backward, nullptr, nullptr, tuple_of(a_, explicit_from_).get(),
+                "runs backward(), which accumulates into the .grad of leaf tensors");
+      return;
+    case Callee::TensorAttr: {
+      PyRef interned = PyRef::steal(PyUnicode_InternFromString(model.reason));
+      if (!first) return;
+      r_.effect(EffectKind::TensorAttr, first, interned.get(), second ? second : Py_True,
+                "sets " + r_.path(first) + "." + model.reason);
+      return;
+    }
+    case Callee::GradFunction:
+      if (grad_mode()) {
+        r_.refuse("applies " + describe_object(first) +
+                  ", a custom autograd.Function: its backward is Python code");
+      }
+      return read_values(false);
+    case Callee::Io: {
+      for (size_t i = explicit_from_; i < a_.size(); ++i) {
+        if (a_[i] && !is_tensor(a_[i])) r_.read_all(a_[i], true);
+      }
+      if (name().starts_with("_warnings.")) mark_warning_registry();
+      r_.effect(EffectKind::Io, callee_, arguments_.keywords, tuple_of(a_, explicit_from_).get(),
+                "calls " + name());
+      return;
+    }
+    case Callee::Refuse:
+      return r_.refuse("calls " + name() + ": " + model.reason);
+    case Callee::Unknown:
+      return unknown();
+  }
+}
+
+void Call::read_values(bool deep, size_t from) {
+  for (size_t i = from; i < a_.size(); ++i) {
+    PyObject* value = a_[i];
+    if (!value || is_value(value)) continue;
+    if (PyFunction_Check(value)) {
+      r_.read_function(value);
+    } else if (!is_simple(value) && !is_tensor(value)) {
+      r_.read_protocol(Py_TYPE(value));
+      r_.read_all(value, deep);
+    }
+  }
+  if (PyObject* keywords = arguments_.keywords; keywords && deep) r_.read_all(keywords, true);
+}
+
+std::string Call::method_name() const {
+  std::string full = name();
+  size_t dot = full.rfind('.');
+  return dot == std::string::npos ? full : full.substr(dot + 1);
+}
+
+bool Call::is_slot_wrapper() const {
+  return Py_TYPE(callee_) == &PyWrapperDescr_Type ||
+         Py_TYPE(callee_) == known_types().method_wrapper;
+}
+
+bool Call::is_python_iterator(PyObject* object) {
+  if (PyGen_Check(object) || PyCoro_CheckExact(object)) return true;  // judged when it resumes
+  PyObject* next = _PyType_Lookup(Py_TYPE(object), names().next);
+  return next && PyFunction_Check(next);
+}
+
+// Whether the change depends on comparisons between items.
+bool Call::compares_items() const {
+  std::string how = method_name();
+  return how == "sort" || how == "remove" || how.starts_with("heap");
+}
+
+// Whether a format string has fields like "{0.x}" or "{0[x]}".
+bool Call::reads_fields(PyObject* format) {
+  if (!format || !PyUnicode_Check(format)) return true;
+  std::string text = text_of(format);
+  for (size_t open = text.find('{'); open != std::string::npos; open = text.find('{', open + 1)) {
+    if (text.substr(open, text.find_first_of(":}", open) - open).find_first_of(".[") !=
+        std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Call::mutate_key() {
+  PyObject* dict = argument(0);
+  if (r_.is_born(dict)) return;
+  PyObject* key = argument(1);
+  if (!is_safe_key(key)) return r_.mutate(dict, method_name(), tuple_of(a_, 1).get());
+  r_.mark_written(dict, key);
+  PyRef how = PyRef::steal(PyUnicode_FromString(method_name().c_str()));
+  r_.effect(EffectKind::Mutate, dict, how.get(), tuple_of(a_, 1).get(),
+            "calls " + r_.path(dict) + "." + method_name());
+}
+
+// Changes that turn out to be none; what makes them so is recorded.
+bool Call::changes_nothing(PyObject* container, PyObject* item) {
+  std::string how = method_name();
+  if (PyAnySet_Check(container) && item && is_safe_key(item) &&
+      (how == "add" || how == "discard")) {
+    if (set_contains(container, item) != (how == "add")) return false;
+    r_.read_contains(container, item);
+    return true;
+  }
+  bool empty = PyList_Check(container)     ? PyList_GET_SIZE(container) == 0
+               : PyDict_Check(container)   ? PyDict_GET_SIZE(container) == 0
+               : PyAnySet_Check(container) ? PySet_GET_SIZE(container) == 0
+                                           : false;
+  if (how != "clear" || !empty) return false;
+  r_.read_length(container);
+  return true;
+}
+
+// dict.update with a dict and keywords changes exactly their keys.
+void Call::update() {
+  PyObject* dict = argument(0);
+  if (!dict) return;
+  read_values(false, 1);
+  if (r_.is_born(dict)) return;
+  size_t named = arguments_.names ? PyTuple_GET_SIZE(arguments_.names) : 0;
+  if (named > a_.size()) return r_.mutate(dict, method_name(), tuple_of(a_, 1).get());
+  size_t positional = a_.size() - named;
+  std::vector<PyObject*> keys;
+  bool exact = PyDict_Check(dict);
+  auto add_keys = [&](PyObject* source) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(source, &position, &key, &value)) {
+      keys.push_back(key);
+      exact = exact && is_safe_key(key);
+    }
+  };
+  for (size_t i = 1; i < positional; ++i) {
+    if (PyDict_Check(a_[i])) {
+      add_keys(a_[i]);
+    } else {
+      exact = false;
+    }
+  }
+  for (size_t i = 0; i < named; ++i) keys.push_back(PyTuple_GET_ITEM(arguments_.names, i));
+  if (arguments_.keywords) add_keys(arguments_.keywords);
+  if (!exact) return r_.mutate(dict, method_name(), tuple_of(a_, 1).get());
+  for (PyObject* key : keys) r_.mark_written(dict, key);
+  PyRef changes = PyRef::steal(PyDict_New());
+  for (size_t i = 1; i < positional; ++i) PyDict_Update(changes.get(), a_[i]);
+  for (size_t i = 0; i < named; ++i) {
+    PyDict_SetItem(changes.get(), PyTuple_GET_ITEM(arguments_.names, i), a_[positional + i]);
+  }
+  if (arguments_.keywords) PyDict_Update(changes.get(), arguments_.keywords);
+  PyRef value = PyRef::steal(PyTuple_Pack(1, changes.get()));
+  PyRef how = PyRef::steal(PyUnicode_FromString("update"));
+  r_.effect(EffectKind::Mutate, dict, how.get(), value.get(), "calls " + r_.path(dict) + ".update");
+}
+
+void Call::is_instance() {
+  PyObject* object = argument(0);
+  if (!object) return;
+  if (PyType_Check(callee_) && a_.size() == 3) return;  // type(name, bases, dict)
+  if (!PyType_Check(object)) r_.read_type_of(object);
+  auto read_class = [&](PyObject* type) {
+    r_.read_type(Py_TYPE(type), names().instancecheck);
+    r_.read_type(Py_TYPE(type), names().subclasscheck);
+  };
+  if (PyObject* types = argument(1)) {
+    if (PyTuple_Check(types)) {
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); ++i) {
+        if (!PyTuple_Check(PyTuple_GET_ITEM(types, i))) read_class(PyTuple_GET_ITEM(types, i));
+      }
+    } else {
+      read_class(types);
+    }
+  }
+}
+
+// Answers about abstract base classes are cached, and the token counts registrations.
+void Call::read_abc_token() {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "_abc");
+  PyRef function =
+      module ? PyRef::steal(PyObject_GetAttrString(module, "get_cache_token")) : PyRef();
+  PyRef token = function ? PyRef::steal(PyObject_CallNoArgs(function.get())) : PyRef();
+  if (!token) {
+    PyErr_Clear();
+    return r_.refuse("asks an abstract base class");
+  }
+  PyRef none = PyRef::steal(PyTuple_New(0));
+  r_.read_call_result(function.get(), none.get(), token.get());
+}
+
+void Call::take_id(PyObject* object) {
+  if (!object) return;
+  // A hash by identity only finds the object again; objects of guarded identity keep their id.
+  if (frame_.frame && text_of(frame_.frame->f_code->co_name) == "__hash__") return;
+  if (!r_.is_born(object) && !r_.is_argument(object) && !is_value(object) && r_.is_known(object))
+    return;
+  r_.refuse("uses the id() of an object that differs from call to call");
+}
+
+void Call::mark_warning_registry() {
+  // warn() notes what it has shown in the globals of the frame that it blames.
+  PyRef key = PyRef::steal(PyUnicode_InternFromString("__warningregistry__"));
+  for (const Frame& frame : r_.frames) r_.mark_written(frame.frame->f_globals, key.get());
+}
+
+// Whether run_backward(..., accumulate_grad) writes into `.grad`.
+bool Call::accumulates() const {
+  PyRef name = PyRef::steal(PyUnicode_InternFromString("accumulate_grad"));
+  if (arguments_.keywords) {
+    if (PyObject* flag = dict_lookup(arguments_.keywords, name.get(), nullptr))
+      return flag != Py_False;
+  }
+  size_t named = arguments_.names ? PyTuple_GET_SIZE(arguments_.names) : 0;
+  for (size_t i = 0; i < named; ++i) {
+    PyObject* label = PyTuple_GET_ITEM(arguments_.names, i);
+    if (values_equal(label, name.get())) return a_[a_.size() - named + i] != Py_False;
+  }
+  size_t position = explicit_from_ + 6;
+  return position >= a_.size() - named || a_[position] != Py_False;
+}
+
+bool Call::grad_mode() {
+  PyObject* modules = PyImport_GetModuleDict();
+  PyObject* torch = PyDict_GetItemString(modules, "torch");
+  PyObject* ask = torch && PyModule_Check(torch)
+                      ? PyDict_GetItemString(PyModule_GetDict(torch), "is_grad_enabled")
+                      : nullptr;
+  if (!ask) return true;
+  PyRef answer = PyRef::steal(PyObject_CallNoArgs(ask));
+  if (!answer) PyErr_Clear();
+  return answer.get() != Py_False;
+}
+
+void Call::unknown() {
+  std::string called = name();
+  r_.refuse("calls " + called + ", a C function that is not audited");
+  read_values(true);
+}
+
+}  // namespace fulgurite::python::watching

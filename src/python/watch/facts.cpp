@@ -1,0 +1,239 @@
+// How a single fact is checked against the present, without running user code.
+#include "internals.h"
+
+#include <structmember.h>
+
+#include <cstring>
+#include <iterator>
+
+#include "guard_table.h"
+
+namespace fulgurite::python::watching {
+namespace {
+
+// The head of the nodes of an OrderedDict's linked list (Objects/odictobject.c).
+struct OrderedNode {
+  PyObject* key;
+  Py_hash_t hash;
+  OrderedNode* next;
+  OrderedNode* previous;
+};
+struct OrderedDict {
+  PyDictObject dict;
+  OrderedNode* first;
+};
+
+bool items_match(PyObject* const* current, Py_ssize_t n, PyObject* expected) {
+  if (n != PyTuple_GET_SIZE(expected)) return false;
+  PyObject* const* wanted = &PyTuple_GET_ITEM(expected, 0);
+  if (n == 0 || std::memcmp(current, wanted, n * sizeof(PyObject*)) == 0) return true;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (!matches(current[i], wanted[i], match_by(wanted[i]))) return false;
+  }
+  return true;
+}
+
+bool dict_matches(PyObject* dict, PyObject* expected) {
+  if (PyDict_GET_SIZE(dict) * 2 != PyTuple_GET_SIZE(expected)) return false;
+  PyObject *key, *value;
+  Py_ssize_t position = 0, i = 0;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    PyObject* expected_key = PyTuple_GET_ITEM(expected, i++);
+    PyObject* expected_value = PyTuple_GET_ITEM(expected, i++);
+    if (!matches(key, expected_key, match_by(expected_key))) return false;
+    if (!matches(value, expected_value, match_by(expected_value))) return false;
+  }
+  return true;
+}
+
+bool set_matches(PyObject* set, PyObject* expected) {
+  if (PySet_GET_SIZE(set) != PyTuple_GET_SIZE(expected)) return false;
+  Py_ssize_t position = 0, i = 0;
+  PyObject* item;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+    PyObject* wanted = PyTuple_GET_ITEM(expected, i++);
+    if (!matches(item, wanted, match_by(wanted))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+PyObject* ordered_keys(PyObject* ordered) {
+  PyRef keys = PyRef::steal(PyList_New(0));
+  for (OrderedNode* node = reinterpret_cast<OrderedDict*>(ordered)->first; node;
+       node = node->next) {
+    PyList_Append(keys.get(), node->key);
+  }
+  return PyList_AsTuple(keys.get());
+}
+
+bool set_contains(PyObject* set, PyObject* key) {
+  Py_ssize_t position = 0;
+  PyObject* item;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+    if (item == key || (Py_TYPE(item) == Py_TYPE(key) && values_equal(item, key))) return true;
+  }
+  return false;
+}
+
+PyObject* slot_value(PyObject* holder, PyObject* descriptor) {
+  PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
+  ErrorAside aside;
+  PyObject* value = PyMember_GetOne(reinterpret_cast<const char*>(holder), member);
+  if (!value) PyErr_Clear();
+  return value;
+}
+
+PyObject* getset_value(PyObject* holder, PyObject* descriptor) {
+  PyGetSetDef* getset = reinterpret_cast<PyGetSetDescrObject*>(descriptor)->d_getset;
+  if (!getset->get) return nullptr;
+  ErrorAside aside;
+  PyObject* value = getset->get(holder, getset->closure);
+  if (!value) PyErr_Clear();
+  return value;
+}
+
+PyObject* call_again(const Fact& fact) {
+  ErrorAside aside;
+  PyObject* value = PyObject_Call(fact.holder.get(), fact.extra.get(), nullptr);
+  if (!value) PyErr_Clear();
+  return value;
+}
+
+bool fact_holds(const Fact& fact) {
+  PyObject* holder = fact.holder.get();
+  PyObject* expected = fact.expected.get();
+  switch (fact.kind) {
+    case FactKind::DictItem: {
+      bool unsafe = false;
+      PyObject* value = dict_lookup(holder, fact.key.get(), &unsafe);
+      return !unsafe && matches(value, expected, fact.by);
+    }
+    case FactKind::DictAll:
+      return dict_matches(holder, expected);
+    case FactKind::DictLength:
+      return PyDict_GET_SIZE(holder) == fact.number;
+    case FactKind::OrderedAll: {
+      PyRef keys = PyRef::steal(ordered_keys(holder));
+      return keys &&
+             items_match(&PyTuple_GET_ITEM(keys.get(), 0), PyTuple_GET_SIZE(keys.get()), expected);
+    }
+    case FactKind::TypeAttribute:
+      return matches(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(holder), fact.key.get()),
+                     expected, fact.by);
+    case FactKind::Cell:
+      return matches(PyCell_GET(holder), expected, fact.by);
+    case FactKind::ListAll:
+      return items_match(reinterpret_cast<PyListObject*>(holder)->ob_item, PyList_GET_SIZE(holder),
+                         expected);
+    case FactKind::ListLength:
+      return PyList_GET_SIZE(holder) == fact.number;
+    case FactKind::ListItem:
+      return fact.number < PyList_GET_SIZE(holder) &&
+             matches(PyList_GET_ITEM(holder, fact.number), expected, fact.by);
+    case FactKind::SetAll:
+      return set_matches(holder, expected);
+    case FactKind::SetContains:
+      return set_contains(holder, fact.key.get()) == (fact.number != 0);
+    case FactKind::Slot: {
+      PyRef value = PyRef::steal(slot_value(holder, fact.extra.get()));
+      return matches(value.get(), expected, fact.by);
+    }
+    case FactKind::Getset: {
+      PyRef value = PyRef::steal(getset_value(holder, fact.extra.get()));
+      return matches(value.get(), expected, fact.by);
+    }
+    case FactKind::FunctionCode: {
+      auto* function = reinterpret_cast<PyFunctionObject*>(holder);
+      return function->func_code == expected && function->func_kwdefaults == fact.key.get() &&
+             (function->func_defaults == fact.extra.get() ||
+              values_equal(function->func_defaults, fact.extra.get()));
+    }
+    case FactKind::CallResult: {
+      PyRef value = PyRef::steal(call_again(fact));
+      return matches(value.get(), expected, fact.by);
+    }
+    case FactKind::TypeOf:
+      return reinterpret_cast<PyObject*>(Py_TYPE(holder)) == expected;
+    case FactKind::InstanceDict: {
+      PyObject** address = _PyObject_GetDictPtr(holder);
+      return address && *address == expected;
+    }
+    case FactKind::WeakReference:
+      return reinterpret_cast<PyWeakReference*>(holder)->wr_object == expected;
+    case FactKind::ContextVariable: {
+      PyObject* value = nullptr;
+      ErrorAside aside;
+      if (PyContextVar_Get(holder, nullptr, &value) < 0) PyErr_Clear();
+      PyRef owned = PyRef::steal(value);
+      return matches(value, expected, fact.by);
+    }
+  }
+  return false;
+}
+
+std::string current_value(const Fact& fact) {
+  PyObject* holder = fact.holder.get();
+  switch (fact.kind) {
+    case FactKind::DictItem:
+      return describe_object(dict_lookup(holder, fact.key.get(), nullptr));
+    case FactKind::DictAll:
+      return "a dict of " + std::to_string(PyDict_GET_SIZE(holder));
+    case FactKind::DictLength:
+      return std::to_string(PyDict_GET_SIZE(holder));
+    case FactKind::OrderedAll:
+      return "another order";
+    case FactKind::TypeAttribute:
+      return describe_object(
+          _PyType_Lookup(reinterpret_cast<PyTypeObject*>(holder), fact.key.get()));
+    case FactKind::Cell:
+      return describe_object(PyCell_GET(holder));
+    case FactKind::ListAll: {
+      PyRef items = PyRef::steal(PyList_AsTuple(holder));
+      return is_value(items.get()) ? describe_object(items.get())
+                                   : "a list of " + std::to_string(PyList_GET_SIZE(holder));
+    }
+    case FactKind::ListLength:
+      return std::to_string(PyList_GET_SIZE(holder));
+    case FactKind::ListItem:
+      return fact.number < PyList_GET_SIZE(holder)
+                 ? describe_object(PyList_GET_ITEM(holder, fact.number))
+                 : "<absent>";
+    case FactKind::SetAll:
+      return "a set of " + std::to_string(PySet_GET_SIZE(holder));
+    case FactKind::SetContains:
+      return set_contains(holder, fact.key.get()) ? "True" : "False";
+    case FactKind::Slot:
+      return describe_object(PyRef::steal(slot_value(holder, fact.extra.get())).get());
+    case FactKind::Getset:
+      return describe_object(PyRef::steal(getset_value(holder, fact.extra.get())).get());
+    case FactKind::FunctionCode:
+      return "other code or defaults";
+    case FactKind::CallResult:
+      return describe_object(PyRef::steal(call_again(fact)).get());
+    case FactKind::TypeOf:
+      return describe_object(reinterpret_cast<PyObject*>(Py_TYPE(holder)));
+    case FactKind::InstanceDict:
+      return "another dict";
+    case FactKind::WeakReference:
+      return describe_object(reinterpret_cast<PyWeakReference*>(holder)->wr_object);
+    case FactKind::ContextVariable:
+      return "another value";
+  }
+  return "?";
+}
+
+const char* fact_kind_name(FactKind kind) {
+  static constexpr const char* names[] = {
+      "dict_item",    "dict_all",      "dict_length",    "ordered_all",     "type_attribute",
+      "cell",         "list_all",      "list_length",    "list_item",       "set_all",
+      "set_contains", "slot",          "getset",         "function",        "call_result",
+      "type_of",      "instance_dict", "weak_reference", "context_variable"};
+  static_assert(std::size(names) == static_cast<size_t>(FactKind::ContextVariable) + 1);
+  return names[static_cast<size_t>(kind)];
+}
+
+}  // namespace fulgurite::python::watching

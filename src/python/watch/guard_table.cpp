@@ -1,0 +1,181 @@
+// Compilation of facts into the flat guard program, its check, and its account of itself.
+#include "internals.h"
+
+#include "guard_table.h"
+
+#include <structmember.h>
+
+#include <algorithm>
+#include <map>
+
+namespace fulgurite::python::watching {
+namespace {
+
+unsigned version_of(PyTypeObject* type) {
+  return type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG ? type->tp_version_tag : 0;
+}
+
+PyObject** slot_address(const Fact& fact) {
+  PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(fact.extra.get())->d_member;
+  if (member->type != T_OBJECT_EX && member->type != T_OBJECT) return nullptr;
+  return reinterpret_cast<PyObject**>(reinterpret_cast<char*>(fact.holder.get()) + member->offset);
+}
+
+}  // namespace
+
+GuardTable::GuardTable(std::vector<Fact> facts, std::vector<std::string> roots,
+                       std::vector<PyRef> tensors)
+    : facts_(std::move(facts)), roots_(std::move(roots)), tensors_(std::move(tensors)) {
+  compile();
+}
+
+void GuardTable::compile() {
+  std::map<PyObject*, std::vector<uint32_t>> by_dict, by_type;
+  for (uint32_t i = 0; i < facts_.size(); ++i) {
+    const Fact& fact = facts_[i];
+    PyObject* holder = fact.holder.get();
+    PyObject* expected = fact.expected.get();
+    auto word = [&](PyObject** address, PyObject* value) { words_.push_back({address, value, i}); };
+    switch (fact.kind) {
+      case FactKind::DictItem:
+      case FactKind::DictAll:
+      case FactKind::DictLength:
+        by_dict[holder].push_back(i);
+        break;
+      case FactKind::TypeAttribute:
+        by_type[holder].push_back(i);
+        break;
+      case FactKind::Cell:
+        word(&reinterpret_cast<PyCellObject*>(holder)->ob_ref, expected);
+        break;
+      case FactKind::TypeOf:
+        word(reinterpret_cast<PyObject**>(&holder->ob_type), expected);
+        break;
+      case FactKind::InstanceDict:
+        word(_PyObject_GetDictPtr(holder), expected);
+        break;
+      case FactKind::FunctionCode: {
+        auto* function = reinterpret_cast<PyFunctionObject*>(holder);
+        word(&function->func_code, expected);
+        word(&function->func_defaults, fact.extra.get());
+        word(&function->func_kwdefaults, fact.key.get());
+        break;
+      }
+      case FactKind::WeakReference:
+        word(&reinterpret_cast<PyWeakReference*>(holder)->wr_object, expected);
+        break;
+      case FactKind::Slot:
+        if (PyObject** address = slot_address(fact)) {
+          word(address, expected);
+          break;
+        }
+        [[fallthrough]];
+      default:
+        untagged_.push_back(i);
+    }
+  }
+  auto group = [this](const std::vector<uint32_t>& members, auto add) {
+    auto begin = static_cast<uint32_t>(grouped_.size());
+    grouped_.insert(grouped_.end(), members.begin(), members.end());
+    add(begin, static_cast<uint32_t>(grouped_.size()));
+  };
+  for (auto& [dict, members] : by_dict) {
+    group(members, [&](uint32_t begin, uint32_t end) {
+      dicts_.push_back({reinterpret_cast<PyDictObject*>(dict), 0, begin, end});
+    });
+  }
+  for (auto& [type, members] : by_type) {
+    group(members, [&](uint32_t begin, uint32_t end) {
+      types_.push_back({reinterpret_cast<PyTypeObject*>(type), 0, begin, end});
+    });
+  }
+  check();  // fills in the tags of what holds already
+}
+
+bool GuardTable::all_hold(uint32_t begin, uint32_t end) const {
+  for (uint32_t i = begin; i < end; ++i) {
+    if (!fact_holds(facts_[grouped_[i]])) return false;
+  }
+  return true;
+}
+
+bool GuardTable::check() {
+  for (const Word& word : words_) {
+    if (*word.address != word.expected && !fact_holds(facts_[word.fact])) [[unlikely]] {
+      return false;
+    }
+  }
+  for (DictGroup& group : dicts_) {
+    if (group.dict->ma_version_tag != group.tag) [[unlikely]] {
+      if (!all_hold(group.begin, group.end)) return false;
+      group.tag = group.dict->ma_version_tag;
+    }
+  }
+  for (TypeGroup& group : types_) {
+    unsigned version = version_of(group.type);
+    if (version != group.version || version == 0) [[unlikely]] {
+      if (!all_hold(group.begin, group.end)) return false;
+      group.version = version_of(group.type);
+    }
+  }
+  for (uint32_t i : untagged_) {
+    if (!fact_holds(facts_[i])) return false;
+  }
+  return true;
+}
+
+std::string GuardTable::explain_failure() {
+  PathPrinter printer(facts_, roots_);
+  for (const Fact& fact : facts_) {
+    if (fact_holds(fact)) continue;
+    return printer.expression(fact) + " (read at " + short_location(fact.place) + ") is now " +
+           current_value(fact);
+  }
+  return "";
+}
+
+std::vector<GuardInfo> GuardTable::describe() const {
+  PathPrinter printer(facts_, roots_);
+  std::vector<GuardInfo> infos;
+  infos.reserve(facts_.size());
+  for (const Fact& fact : facts_) {
+    infos.push_back({fact_kind_name(fact.kind), printer.expression(fact),
+                     "read at " + short_location(fact.place)});
+  }
+  return infos;
+}
+
+int GuardTable::traverse(visitproc visit, void* arg) const {
+  for (const Fact& fact : facts_) {
+    for (const PyRef* ref :
+         {&fact.holder, &fact.key, &fact.expected, &fact.extra, &fact.place.code}) {
+      Py_VISIT(ref->get());
+    }
+  }
+  for (const PyRef& tensor : tensors_) Py_VISIT(tensor.get());
+  return 0;
+}
+
+}  // namespace fulgurite::python::watching
+
+namespace fulgurite::python {
+
+GuardProgram::GuardProgram() = default;
+GuardProgram::GuardProgram(std::unique_ptr<watching::GuardTable> table)
+    : table_(std::move(table)) {}
+GuardProgram::GuardProgram(GuardProgram&&) noexcept = default;
+GuardProgram& GuardProgram::operator=(GuardProgram&&) noexcept = default;
+GuardProgram::~GuardProgram() = default;
+
+bool GuardProgram::check() { return !table_ || table_->check(); }
+size_t GuardProgram::size() const { return table_ ? table_->size() : 0; }
+std::vector<GuardInfo> GuardProgram::describe() const {
+  return table_ ? table_->describe() : std::vector<GuardInfo>();
+}
+std::string GuardProgram::explain_failure() { return table_ ? table_->explain_failure() : ""; }
+int GuardProgram::traverse(visitproc visit, void* arg) const {
+  return table_ ? table_->traverse(visit, arg) : 0;
+}
+void GuardProgram::clear() { table_.reset(); }
+
+}  // namespace fulgurite::python

@@ -1,0 +1,482 @@
+// What each instruction is about to read and write, seen just before it runs.
+//
+// At an opcode event `localsplus[stacktop - 1]` is the top of the stack. Results are not there yet;
+// where one matters (C calls, iteration) the frame is marked pending and the next event looks at
+// it.
+#include "internals.h"
+
+#include "callees.h"
+#include "events.h"
+#include "opcodes.h"
+
+namespace fulgurite::python::watching {
+namespace {
+
+struct Instruction {
+  int opcode;
+  int argument;
+};
+
+Instruction decode(const _PyInterpreterFrame* frame) {
+  const _Py_CODEUNIT* at = frame->prev_instr;
+  int opcode = general_opcode(_Py_OPCODE(*at));
+  int argument = _Py_OPARG(*at);
+  while (opcode == EXTENDED_ARG) {  // one event stands for the prefix and what follows
+    ++at;
+    opcode = general_opcode(_Py_OPCODE(*at));
+    argument = argument << 8 | _Py_OPARG(*at);
+  }
+  return {opcode, argument};
+}
+
+std::string type_text(PyObject* object) { return Py_TYPE(object)->tp_name; }
+
+void look_at_result(Recording& r, Frame& frame) {
+  int pending = frame.pending;
+  frame.pending = 0;
+  _PyInterpreterFrame* f = frame.frame;
+  PyRef callee = std::exchange(frame.callee, PyRef());
+  PyRef arguments = std::exchange(frame.arguments, PyRef());
+  if (f->stacktop <= f->f_code->co_nlocalsplus) return;
+  PyObject* result = f->localsplus[f->stacktop - 1];
+  if (!result) return;
+  switch (pending) {
+    case kPendingQuery:
+      return r.read_call_result(callee.get(), arguments.get(), result);
+    case CALL:
+      if (PyWeakref_CheckRef(result)) return r.know(result, kNoParent);  // references are shared
+      return r.require_origin(result, "a call of " + describe_object(callee.get()));
+    case FOR_ITER:
+      return r.require_origin(result, "an iterator");
+    case LOAD_ATTR:
+      return r.require_origin(result, "an attribute");
+    default:
+      return r.require_origin(result, "an item");
+  }
+}
+
+class Step {
+ public:
+  Step(Recording& recording, Frame& frame)
+      : r_(recording), frame_(frame), f_(frame.frame), top_(f_->localsplus + f_->stacktop) {}
+
+  void run() {
+    auto [opcode, argument] = decode(f_);
+    opcode_ = opcode;
+    argument_ = argument;
+    switch (opcode) {
+      case LOAD_GLOBAL: {
+        PyObject* name = PyTuple_GET_ITEM(f_->f_code->co_names, argument >> 1);
+        if (!r_.read_dict(f_->f_globals, name)) r_.read_dict(f_->f_builtins, name);
+        return;
+      }
+      case LOAD_NAME:
+        return load_name();
+      case LOAD_DEREF:
+      case LOAD_CLASSDEREF:
+        if (PyObject* cell = f_->localsplus[argument]; cell && PyCell_Check(cell)) {
+          r_.read_cell(cell, local_name());
+        }
+        return;
+      case LOAD_ATTR:
+        frame_.pending = LOAD_ATTR;
+        [[fallthrough]];
+      case LOAD_METHOD:
+      case IMPORT_FROM:
+        return r_.read_attribute(peek(1), name());
+      case LOAD_CONST:
+        if (PyObject* constant = PyTuple_GET_ITEM(f_->f_code->co_consts, argument);
+            !is_simple(constant)) {
+          r_.know(constant, kNoParent);
+        }
+        return;
+      case IMPORT_NAME:
+        return import_name();
+      case IMPORT_STAR:
+        return r_.refuse("imports all names of a module");
+      case BINARY_SUBSCR:
+        return subscript();
+      case CONTAINS_OP:
+        return contains();
+      case COMPARE_OP:
+        return compare();
+      case BINARY_OP:
+        return binary();
+      case UNARY_POSITIVE:
+      case UNARY_NEGATIVE:
+      case UNARY_INVERT:
+        r_.read_protocol(Py_TYPE(peek(1)));
+        r_.read_type_of(peek(1));
+        return;
+      case POP_JUMP_FORWARD_IF_FALSE:
+      case POP_JUMP_FORWARD_IF_TRUE:
+      case POP_JUMP_BACKWARD_IF_FALSE:
+      case POP_JUMP_BACKWARD_IF_TRUE:
+      case JUMP_IF_TRUE_OR_POP:
+      case JUMP_IF_FALSE_OR_POP:
+      case UNARY_NOT:
+        return truth(peek(1));
+      case GET_ITER:
+      case GET_YIELD_FROM_ITER:
+        return get_iterator();
+      case FOR_ITER:
+        frame_.pending = FOR_ITER;
+        return advance(peek(1));
+      case SEND:
+        return advance(peek(2));
+      case GET_AWAITABLE:
+      case GET_AITER:
+      case GET_ANEXT:
+        r_.read_protocol(Py_TYPE(peek(1)));
+        return;
+      case UNPACK_SEQUENCE:
+      case UNPACK_EX:
+      case LIST_EXTEND:
+      case SET_UPDATE:
+      case DICT_UPDATE:
+      case DICT_MERGE:
+      case LIST_TO_TUPLE:
+      case MATCH_SEQUENCE:
+      case MATCH_MAPPING:
+        return take_all(peek(1));
+      case GET_LEN:
+        return r_.read_length(peek(1));
+      case MATCH_KEYS:
+        r_.read_type_of(peek(2));
+        return r_.read_all(peek(2));
+      case MATCH_CLASS:
+        return match_class();
+      case FORMAT_VALUE:
+        return format(argument & 4 ? peek(2) : peek(1));
+      case BEFORE_WITH:
+      case BEFORE_ASYNC_WITH:
+        return enter_context(peek(1));
+      case KW_NAMES:
+        frame_.keyword_names = PyTuple_GET_ITEM(f_->f_code->co_consts, argument);
+        return;
+      case CALL:
+        return call();
+      case CALL_FUNCTION_EX:
+        return call_with_collections();
+      case STORE_ATTR:
+        return r_.write_attribute(peek(1), name(), peek(2));
+      case DELETE_ATTR:
+        return r_.write_attribute(peek(1), name(), nullptr);
+      case STORE_GLOBAL:
+        return r_.write_global(f_->f_globals, name(), peek(1));
+      case DELETE_GLOBAL:
+        return r_.write_global(f_->f_globals, name(), nullptr);
+      case STORE_NAME:
+        if (f_->f_locals) r_.write_global(f_->f_locals, name(), peek(1));
+        return;
+      case DELETE_NAME:
+        if (f_->f_locals) r_.write_global(f_->f_locals, name(), nullptr);
+        return;
+      case STORE_DEREF:
+      case DELETE_DEREF:
+        if (PyObject* cell = f_->localsplus[argument]; cell && PyCell_Check(cell)) {
+          r_.write_cell(cell, local_name(), opcode == STORE_DEREF ? peek(1) : nullptr);
+        }
+        return;
+      case STORE_SUBSCR:
+        return store_item(peek(2), peek(1), peek(3));
+      case DELETE_SUBSCR:
+        return store_item(peek(2), peek(1), nullptr);
+      default:
+        return;
+    }
+  }
+
+ private:
+  PyObject* peek(int depth) const { return top_[-depth]; }
+  PyObject* name() const { return PyTuple_GET_ITEM(f_->f_code->co_names, argument_); }
+  PyObject* local_name() const {
+    return PyTuple_GET_ITEM(f_->f_code->co_localsplusnames, argument_);
+  }
+
+  void load_name() {
+    PyObject* found = nullptr;
+    if (f_->f_locals && PyDict_Check(f_->f_locals)) found = r_.read_dict(f_->f_locals, name());
+    if (!found) found = r_.read_dict(f_->f_globals, name());
+    if (!found) r_.read_dict(f_->f_builtins, name());
+  }
+
+  void import_name() {
+    PyRef import = PyRef::steal(PyUnicode_InternFromString("__import__"));
+    r_.read_dict(f_->f_builtins, import.get());
+    PyObject* modules = PyImport_GetModuleDict();
+    PyObject* wanted = name();
+    PyObject* level = peek(2);
+    if (PyLong_Check(level) && PyLong_AsLong(level) > 0) {
+      // A relative import: the absolute name follows from the package, which is a global.
+      PyRef key = PyRef::steal(PyUnicode_InternFromString("__package__"));
+      PyObject* package = r_.read_dict(f_->f_globals, key.get());
+      PyRef absolute = package && PyUnicode_Check(package)
+                           ? PyRef::steal(resolve_relative(package, PyLong_AsLong(level), wanted))
+                           : PyRef();
+      if (!absolute) return r_.refuse("imports a module by a relative name");
+      return read_module(modules, absolute.get());
+    }
+    read_module(modules, wanted);
+    Py_ssize_t dot = PyUnicode_FindChar(wanted, '.', 0, PyUnicode_GET_LENGTH(wanted), 1);
+    if (dot > 0) read_module(modules, PyRef::steal(PyUnicode_Substring(wanted, 0, dot)).get());
+  }
+
+  static PyObject* resolve_relative(PyObject* package, long level, PyObject* wanted) {
+    std::string base = text_of(package);
+    for (long i = 1; i < level; ++i) {
+      size_t dot = base.rfind('.');
+      if (dot == std::string::npos) return nullptr;
+      base.resize(dot);
+    }
+    std::string rest = text_of(wanted);
+    if (!rest.empty()) base += "." + rest;
+    return PyUnicode_FromString(base.c_str());
+  }
+
+  void read_module(PyObject* modules, PyObject* module_name) {
+    if (!r_.read_dict(modules, module_name)) {
+      r_.refuse("imports " + text_of(module_name) + " for the first time");
+    }
+  }
+
+  void subscript() {
+    PyObject* container = peek(2);
+    PyObject* key = peek(1);
+    PyTypeObject* type = Py_TYPE(container);
+    frame_.pending = BINARY_SUBSCR;
+    if (is_tensor(container) || PyTuple_CheckExact(container)) return;
+    r_.read_type(type, names().getitem);
+    r_.read_type_of(container);
+    if (PyDict_Check(container)) {
+      PyObject* found = r_.read_dict(container, key);
+      if (!found && !PyDict_CheckExact(container)) missing(container, key);
+    } else if (PyList_Check(container)) {
+      r_.read_list_item(container, key);
+    } else if (is_heap_type(type) || PyType_Check(container)) {
+      if (PyTuple_Check(container)) return;
+      PyObject* method = _PyType_Lookup(type, names().getitem);
+      if (method && !PyFunction_Check(method)) r_.read_all(container);
+    } else if (!is_value(container)) {
+      if (is_ndarray(container) || type == known_types().deque) {
+        r_.read_all(container);
+      } else {
+        r_.refuse("reads an item of a " + type_text(container) + ", which is not watched");
+      }
+    }
+  }
+
+  void missing(PyObject* dict, PyObject* key) {
+    r_.read_type(Py_TYPE(dict), names().missing);
+    PyObject* hook = _PyType_Lookup(Py_TYPE(dict), names().missing);
+    if (!hook || PyFunction_Check(hook) || r_.is_born(dict)) return;
+    // collections.defaultdict stores what its factory makes.
+    if (!is_safe_key(key)) return r_.refuse("fills in a missing key of a defaultdict");
+    r_.mark_written(dict, key);
+    PyRef how = PyRef::steal(PyUnicode_FromString("__missing__"));
+    PyRef arguments = PyRef::steal(PyTuple_Pack(1, key));
+    r_.effect(EffectKind::Mutate, dict, how.get(), arguments.get(),
+              "fills in " + r_.path(dict) + "[" + describe_object(key, 40) + "]");
+  }
+
+  void contains() {
+    PyObject* container = peek(1);
+    if (is_tensor(container)) return;
+    r_.read_type(Py_TYPE(container), names().contains);
+    r_.read_protocol(Py_TYPE(peek(2)));
+    r_.read_type_of(container);
+    r_.read_contains(container, peek(2));
+  }
+
+  void compare() {
+    for (int i = 1; i <= 2; ++i) {
+      PyObject* operand = peek(i);
+      if (is_value(operand) || is_tensor(operand)) continue;
+      r_.read_protocol(Py_TYPE(operand));
+      r_.read_type_of(operand);
+      if (!is_simple(operand)) r_.read_all(operand, true);
+    }
+  }
+
+  void binary() {
+    static PyObject* methods[13][3];
+    if (!methods[0][0]) {
+      const char* stems[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
+                             "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
+      for (int i = 0; i < 13; ++i) {
+        const char* prefixes[] = {"__", "__r", "__i"};
+        for (int j = 0; j < 3; ++j) {
+          methods[i][j] =
+              PyUnicode_InternFromString((std::string(prefixes[j]) + stems[i] + "__").c_str());
+        }
+      }
+    }
+    bool in_place = argument_ >= 13;
+    for (int i = 1; i <= 2; ++i) {
+      PyObject* operand = peek(i);
+      if (is_value(operand) || is_tensor(operand)) continue;
+      PyTypeObject* type = Py_TYPE(operand);
+      if (is_heap_type(type)) {
+        r_.read_type(type, methods[argument_ % 13][i == 2 ? 0 : 1]);
+        if (in_place && i == 2) r_.read_type(type, methods[argument_ % 13][2]);
+        r_.read_type_of(operand);
+      }
+      r_.read_all(operand);
+    }
+    PyObject* left = peek(2);
+    if (in_place && (PyList_Check(left) || PyDict_Check(left) || PyAnySet_Check(left)) &&
+        Py_TYPE(left) != &PyFrozenSet_Type && !r_.is_born(left)) {
+      PyRef arguments = PyRef::steal(PyTuple_Pack(1, peek(1)));
+      r_.mutate(left, text_of(methods[argument_ % 13][2]), arguments.get());
+    } else if (in_place && !is_simple(left) && !is_tensor(left) && !PyTuple_Check(left) &&
+               Py_TYPE(left) != &PyFrozenSet_Type && !r_.is_born(left)) {
+      PyObject* method = _PyType_Lookup(Py_TYPE(left), methods[argument_ % 13][2]);
+      if (method && !PyFunction_Check(method))
+        r_.refuse("changes a " + type_text(left) + " in place");
+    }
+  }
+
+  void truth(PyObject* object) {
+    if (object == Py_True || object == Py_False || is_value(object) || is_tensor(object)) return;
+    PyTypeObject* type = Py_TYPE(object);
+    r_.read_type(type, names().bool_);
+    r_.read_type(type, names().len);
+    r_.read_type_of(object);
+    r_.read_length(object);
+  }
+
+  void get_iterator() {
+    PyObject* object = peek(1);
+    if (is_tensor(object) || is_value(object)) return;
+    r_.read_type(Py_TYPE(object), names().iter);
+    r_.read_type(Py_TYPE(object), names().getitem);
+    r_.read_type_of(object);
+    if (!PyGen_Check(object) && !PyCoro_CheckExact(object) && !PyIter_Check(object)) {
+      r_.read_all(object);
+    }
+  }
+
+  void advance(PyObject* iterator) {
+    if (r_.is_born(iterator) || PyGen_Check(iterator) || PyCoro_CheckExact(iterator)) return;
+    r_.read_type(Py_TYPE(iterator), names().next);
+    PyObject* next = _PyType_Lookup(Py_TYPE(iterator), names().next);
+    if (next && PyFunction_Check(next)) return;
+    r_.refuse("advances an iterator that was made before the call");
+  }
+
+  void take_all(PyObject* object) {
+    if (is_tensor(object) || is_value(object)) return;
+    r_.read_type(Py_TYPE(object), names().iter);
+    r_.read_type_of(object);
+    r_.read_all(object);
+  }
+
+  // Context managers written in C are called without a CALL instruction.
+  void enter_context(PyObject* manager) {
+    PyTypeObject* type = Py_TYPE(manager);
+    r_.read_type_of(manager);
+    for (PyObject* name : {names().enter, names().exit}) {
+      r_.read_type(type, name);
+      PyObject* method = _PyType_Lookup(type, name);
+      if (!method || PyFunction_Check(method)) continue;
+      Callee callee = find_callee_by_name(qualified_type_name(type) + "." + text_of(name)).callee;
+      if (callee == Callee::Unknown) callee = find_callee(method).callee;
+      if (callee != Callee::Free && callee != Callee::Pure) {
+        return r_.refuse("enters a " + type_text(manager) +
+                         ", a C context manager that is not audited");
+      }
+    }
+  }
+
+  void match_class() {
+    PyObject* subject = peek(3);
+    PyObject* type = peek(2);
+    PyObject* keywords = peek(1);
+    if (!PyType_Check(subject)) r_.read_type_of(subject);
+    if (!PyType_Check(type)) return;
+    PyRef match_args = PyRef::steal(PyUnicode_InternFromString("__match_args__"));
+    r_.read_attribute(type, match_args.get());
+    auto read_names = [&](PyObject* attributes) {
+      if (!attributes || !PyTuple_Check(attributes)) return;
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(attributes); ++i) {
+        PyObject* attribute = PyTuple_GET_ITEM(attributes, i);
+        if (PyUnicode_Check(attribute)) r_.read_attribute(subject, attribute);
+      }
+    };
+    read_names(keywords);
+    read_names(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), match_args.get()));
+  }
+
+  void format(PyObject* object) {
+    if (is_value(object) || is_tensor(object)) return;
+    r_.read_protocol(Py_TYPE(object));
+    r_.read_type_of(object);
+    if (!is_simple(object)) r_.read_all(object, true);
+  }
+
+  void call() {
+    PyObject* self = peek(argument_ + 2);
+    Py_ssize_t count = argument_ + (self != nullptr);
+    PyObject* callee = self ? self : peek(argument_ + 1);
+    if (!callee) return;
+    CallArguments arguments{{top_ - argument_, top_}, frame_.keyword_names, nullptr};
+    if (count > argument_) arguments.values.insert(arguments.values.begin(), peek(argument_ + 1));
+    frame_.keyword_names = nullptr;
+    on_call(r_, frame_, callee, std::move(arguments));
+  }
+
+  void call_with_collections() {
+    int has_keywords = argument_ & 1;
+    PyObject* keywords = has_keywords ? peek(1) : nullptr;
+    PyObject* positional = peek(1 + has_keywords);
+    PyObject* callee = peek(2 + has_keywords);
+    if (keywords && PyDict_Check(keywords)) {
+      r_.read_all(keywords);
+    } else {
+      keywords = nullptr;
+    }
+    CallArguments arguments;
+    arguments.keywords = keywords;
+    if (!PyTuple_Check(positional)) r_.read_all(positional);
+    if (PyTuple_Check(positional) || PyList_Check(positional)) {
+      PyObject** items = PySequence_Fast_ITEMS(positional);
+      arguments.values.assign(items, items + PySequence_Fast_GET_SIZE(positional));
+    } else if (!r_.is_born(positional)) {
+      r_.refuse("calls with *arguments from a " + type_text(positional));
+    }
+    on_call(r_, frame_, callee, std::move(arguments));
+  }
+
+  void store_item(PyObject* container, PyObject* key, PyObject* value) {
+    if (is_tensor(container)) return;  // an operator
+    PyTypeObject* type = Py_TYPE(container);
+    PyObject* hook = value ? names().setitem : names().delitem;
+    r_.read_type(type, hook);
+    if (is_heap_type(type)) {
+      PyObject* method = _PyType_Lookup(type, hook);
+      if (method && PyFunction_Check(method)) return r_.read_type_of(container);
+    }
+    if (r_.is_born(container)) return;
+    if (is_ndarray(container)) return r_.refuse("writes into a numpy array");
+    if (!PyDict_Check(container) && !PyList_Check(container)) {
+      return r_.refuse("writes into a " + type_text(container) + ", which is not watched");
+    }
+    r_.write_item(container, key, value);
+  }
+
+  Recording& r_;
+  Frame& frame_;
+  _PyInterpreterFrame* f_;
+  PyObject** top_;
+  int opcode_ = 0;
+  int argument_ = 0;
+};
+
+}  // namespace
+
+void on_instruction(Recording& recording, Frame& frame) {
+  if (frame.pending) look_at_result(recording, frame);
+  Step(recording, frame).run();
+}
+
+}  // namespace fulgurite::python::watching

@@ -1,0 +1,259 @@
+// Which facts the reads of dicts, lists, sets, cells, functions and types leave behind.
+#include "internals.h"
+
+#include "recording.h"
+
+namespace fulgurite::python::watching {
+
+PyObject* ordered_keys(PyObject* ordered);        // facts.cpp
+bool set_contains(PyObject* set, PyObject* key);  // facts.cpp
+
+PyObject* Recording::read_dict(PyObject* dict, PyObject* key) {
+  if (needs_no_fact(dict)) {
+    bool unsafe = false;
+    return dict_lookup(dict, key, &unsafe);
+  }
+  bool unsafe = false;
+  PyObject* value = dict_lookup(dict, key, &unsafe);
+  if (unsafe || !is_safe_key(key)) {
+    // The look-up may run a Python __eq__ or __hash__; the whole dict stands for whatever it
+    // compares.
+    read_type_of(key);
+    read_protocol(Py_TYPE(key));
+    read_all(dict);
+    return value;
+  }
+  key = canonical(key);
+  if (has_fact(FactKind::DictItem, dict, key)) return value;
+  see_dict(dict);
+  if (was_written(dict, key)) return value;
+  if (value && is_born(value) && !is_value(value) && !partly_written_.count(dict) &&
+      changed_unseen(dict)) {
+    refuse("reads " + path(dict) + "[" + describe_object(key, 40) +
+           "], which changed in a way that the watcher did not see");
+    return value;
+  }
+  add_fact(FactKind::DictItem, dict, key, value, match_by(value));
+  return value;
+}
+
+void Recording::read_type(PyTypeObject* type, PyObject* name) {
+  PyObject* object = reinterpret_cast<PyObject*>(type);
+  if (!is_heap_type(type) || has_fact(FactKind::TypeAttribute, object, name)) return;
+  if (is_born(object) || was_written(object, name)) return;
+  PyObject* found = _PyType_Lookup(type, name);
+  add_fact(FactKind::TypeAttribute, object, name, found, match_by(found));
+}
+
+void Recording::read_type(PyTypeObject* type, const char* name) {
+  if (!is_heap_type(type)) return;
+  PyRef interned = PyRef::steal(PyUnicode_InternFromString(name));
+  read_type(type, interned.get());
+}
+
+void Recording::read_protocol(PyTypeObject* type) {
+  if (!is_heap_type(type) || is_tensor_type(type) || !protocols_.insert(type).second) return;
+  static const char* const special[] = {"__iter__",        "__next__",     "__len__",
+                                        "__getitem__",     "__contains__", "__bool__",
+                                        "__eq__",          "__ne__",       "__lt__",
+                                        "__le__",          "__gt__",       "__ge__",
+                                        "__hash__",        "__index__",    "__int__",
+                                        "__float__",       "__complex__",  "__call__",
+                                        "__str__",         "__repr__",     "__format__",
+                                        "__add__",         "__radd__",     "__mul__",
+                                        "__rmul__",        "__abs__",      "__round__",
+                                        "__reversed__",    "__fspath__",   "__bytes__",
+                                        "__length_hint__", "keys",         "__torch_function__"};
+  keep(reinterpret_cast<PyObject*>(type));
+  for (const char* name : special) read_type(type, name);
+}
+
+void Recording::read_type_of(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (!is_heap_type(type) || needs_no_fact(object) || is_tensor(object)) return;
+  if (has_fact(FactKind::TypeOf, object, nullptr)) return;
+  add_fact(FactKind::TypeOf, object, nullptr, reinterpret_cast<PyObject*>(type), MatchBy::Identity);
+}
+
+void Recording::read_cell(PyObject* cell, PyObject* name) {
+  if (is_born(cell) || was_written(cell, nullptr)) return;
+  if (has_fact(FactKind::Cell, cell, nullptr)) return;
+  PyObject* value = PyCell_GET(cell);
+  Fact& fact = add_fact(FactKind::Cell, cell, nullptr, value, match_by(value));
+  fact.key = PyRef::borrow(name);
+}
+
+void Recording::read_function(PyObject* object) {
+  if (is_born(object) || has_fact(FactKind::FunctionCode, object, nullptr)) return;
+  auto* function = reinterpret_cast<PyFunctionObject*>(object);
+  {
+    Fact& fact =
+        add_fact(FactKind::FunctionCode, object, nullptr, function->func_code, MatchBy::Identity);
+    fact.key = PyRef::borrow(function->func_kwdefaults);
+    fact.extra = PyRef::borrow(function->func_defaults);
+  }
+  know(object, kNoParent);
+  if (function->func_kwdefaults) read_all(function->func_kwdefaults);
+}
+
+void Recording::read_list_item(PyObject* list, PyObject* index) {
+  if (needs_no_fact(list) || all_written_.count(list)) return;
+  if (!PyLong_CheckExact(index)) return read_all(list);
+  Py_ssize_t size = PyList_GET_SIZE(list);
+  Py_ssize_t i = PyLong_AsSsize_t(index);
+  if (i == -1 && PyErr_Occurred()) PyErr_Clear();
+  if (i < 0 || i >= size) read_length(list);
+  if (i < 0) i += size;
+  if (i < 0 || i >= size) return;
+  PyRef position = PyRef::steal(PyLong_FromSsize_t(i));
+  PyObject* key = canonical(position.get());
+  if (has_fact(FactKind::ListItem, list, key)) return;
+  PyObject* value = PyList_GET_ITEM(list, i);
+  add_fact(FactKind::ListItem, list, key, value, match_by(value)).number = i;
+}
+
+void Recording::read_length(PyObject* container) {
+  if (needs_no_fact(container) || all_written_.count(container)) return;
+  if (PyList_Check(container)) {
+    if (has_fact(FactKind::ListLength, container, nullptr)) return;
+    add_fact(FactKind::ListLength, container, nullptr, nullptr, MatchBy::Value).number =
+        PyList_GET_SIZE(container);
+  } else if (PyDict_Check(container)) {
+    if (has_fact(FactKind::DictLength, container, nullptr)) return;
+    if (has_fact(FactKind::DictAll, container, nullptr)) return;
+    if (partly_written_.count(container)) {
+      return refuse("asks for the length of " + path(container) + " after changing it");
+    }
+    see_dict(container);
+    add_fact(FactKind::DictLength, container, nullptr, nullptr, MatchBy::Value).number =
+        PyDict_GET_SIZE(container);
+  } else if (PyAnySet_Check(container) || known_types().deque == Py_TYPE(container) ||
+             is_ndarray(container)) {
+    read_all(container);
+  }
+}
+
+void Recording::read_contains(PyObject* container, PyObject* key) {
+  if (PyDict_Check(container)) {
+    read_dict(container, key);
+  } else if (PyAnySet_Check(container) && Py_TYPE(container) != &PyFrozenSet_Type &&
+             is_safe_key(key)) {
+    if (needs_no_fact(container) || all_written_.count(container)) return;
+    key = canonical(key);
+    if (has_fact(FactKind::SetContains, container, key)) return;
+    add_fact(FactKind::SetContains, container, key, nullptr, MatchBy::Value).number =
+        set_contains(container, key);
+  } else {
+    read_all(container, /*deep=*/true);  // items are compared, whatever is inside them
+  }
+}
+
+// The items of a container, in order; with `deep` those of the containers inside it as well.
+void Recording::read_all(PyObject* container, bool deep, int depth) {
+  if (depth > 6) return refuse("reads a structure that is nested too deeply");
+  PyTypeObject* type = Py_TYPE(container);
+  bool no_fact = needs_no_fact(container) || all_written_.count(container);
+  if (PyList_Check(container)) {
+    if (!no_fact && !has_fact(FactKind::ListAll, container, nullptr)) {
+      PyRef items = PyRef::steal(PyList_AsTuple(container));
+      add_fact(FactKind::ListAll, container, nullptr, items.get(), MatchBy::Identity);
+    }
+    if (!deep) return;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(container); ++i) {
+      read_all(PyList_GET_ITEM(container, i), deep, depth + 1);
+    }
+  } else if (PyDict_Check(container)) {
+    if (!no_fact && !has_fact(FactKind::DictAll, container, nullptr)) {
+      if (partly_written_.count(container)) {
+        return refuse("reads the whole of " + path(container) + " after changing it");
+      }
+      see_dict(container);
+      PyRef items = PyRef::steal(PyTuple_New(PyDict_GET_SIZE(container) * 2));
+      PyObject *key, *value;
+      Py_ssize_t position = 0, i = 0;
+      while (PyDict_Next(container, &position, &key, &value)) {
+        PyTuple_SET_ITEM(items.get(), i++, Py_NewRef(key));
+        PyTuple_SET_ITEM(items.get(), i++, Py_NewRef(value));
+      }
+      add_fact(FactKind::DictAll, container, nullptr, items.get(), MatchBy::Identity);
+      if (PyODict_Check(container) && PyDict_GET_SIZE(container) > 1) read_order(container);
+    }
+    if (!deep) return;
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(container, &position, &key, &value)) read_all(value, deep, depth + 1);
+  } else if (PyAnySet_Check(container)) {
+    if (no_fact || type == &PyFrozenSet_Type) return;
+    if (has_fact(FactKind::SetAll, container, nullptr)) return;
+    PyRef items = PyRef::steal(PyTuple_New(PySet_GET_SIZE(container)));
+    PyObject* item;
+    Py_hash_t hash;
+    Py_ssize_t position = 0, i = 0;
+    while (_PySet_NextEntry(container, &position, &item, &hash)) {
+      PyTuple_SET_ITEM(items.get(), i++, Py_NewRef(item));
+    }
+    add_fact(FactKind::SetAll, container, nullptr, items.get(), MatchBy::Identity);
+  } else if (PyTuple_Check(container)) {
+    if (!deep) return;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(container); ++i) {
+      read_all(PyTuple_GET_ITEM(container, i), deep, depth + 1);
+    }
+  } else if (no_fact || is_simple(container) || is_tensor(container)) {
+    return;
+  } else if (deep && is_heap_type(type) && !PyIter_Check(container)) {
+    read_type_of(container);
+    read_protocol(type);
+  } else if (PyDictViewSet_Check(container) || Py_TYPE(container) == &PyDictValues_Type) {
+    // A view made before the run: what it shows is the dict behind it.
+    read_all(reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(container)->dv_dict),
+             deep, depth + 1);
+  } else if (type == known_types().deque) {
+    refuse("reads a deque: its items are not guarded");
+  } else if (is_ndarray(container)) {
+    refuse("reads the contents of a numpy array");
+  } else if (type == &PyByteArray_Type || type == &PyMemoryView_Type) {
+    refuse("reads the contents of a " + std::string(type->tp_name));
+  } else if (type == &PyDictProxy_Type) {
+    refuse("reads a mappingproxy (vars() or __dict__ of a class)");
+  } else if (PyIter_Check(container) && !PyGen_Check(container)) {
+    refuse("advances an iterator that was made before the call");
+  } else if (type->tp_as_buffer && type->tp_as_buffer->bf_getbuffer && !is_value(container)) {
+    refuse("reads the buffer of a " + std::string(type->tp_name));
+  }
+}
+
+void Recording::read_order(PyObject* ordered_dict) {
+  PyRef keys = PyRef::steal(ordered_keys(ordered_dict));
+  if (keys) add_fact(FactKind::OrderedAll, ordered_dict, nullptr, keys.get(), MatchBy::Identity);
+}
+
+void Recording::read_weak_reference(PyObject* reference) {
+  if (is_born(reference) || has_fact(FactKind::WeakReference, reference, nullptr)) return;
+  PyObject* target = PyWeakref_GET_OBJECT(reference);
+  if (target == Py_None) return refuse("calls a weak reference whose object is gone");
+  add_fact(FactKind::WeakReference, reference, nullptr, target, MatchBy::Identity);
+}
+
+void Recording::read_context_variable(PyObject* variable) {
+  if (is_born(variable) || was_written(variable, nullptr)) return;
+  if (has_fact(FactKind::ContextVariable, variable, nullptr)) return;
+  PyObject* value = nullptr;
+  if (PyContextVar_Get(variable, nullptr, &value) < 0) PyErr_Clear();
+  PyRef owned = PyRef::steal(value);
+  add_fact(FactKind::ContextVariable, variable, nullptr, value, match_by(value));
+}
+
+// An audited query, such as a C-level flag of torch: called again by each check.
+void Recording::read_call_result(PyObject* callee, PyObject* arguments, PyObject* result) {
+  if (!is_value(result) || !is_value(arguments)) {
+    return refuse("calls " + describe_object(callee) +
+                  " with or for an object that cannot be guarded");
+  }
+  PyRef label = PyRef::steal(PyUnicode_FromString(describe_object(arguments).c_str()));
+  PyObject* key = canonical(label.get());
+  if (has_fact(FactKind::CallResult, callee, key)) return;
+  Fact& fact = add_fact(FactKind::CallResult, callee, key, result, MatchBy::Value);
+  fact.extra = PyRef::borrow(arguments);
+}
+
+}  // namespace fulgurite::python::watching

@@ -1,0 +1,287 @@
+// The bookkeeping of a recording: facts, known objects, writes, refusals, and its end.
+#include "internals.h"
+
+#include "recording.h"
+
+#include <algorithm>
+
+namespace fulgurite::python::watching {
+namespace {
+
+constexpr size_t kMostFacts = 200'000;
+constexpr size_t kMostEffects = 20'000;
+constexpr size_t kMostRefusals = 50;
+
+uint64_t version_now() {
+  PyRef fresh = PyRef::steal(PyDict_New());
+  PyDict_SetItemString(fresh.get(), "x", Py_None);
+  return reinterpret_cast<PyDictObject*>(fresh.get())->ma_version_tag;
+}
+
+}  // namespace
+
+const Names& names() {
+  static const Names table = [] {
+    auto s = PyUnicode_InternFromString;
+    return Names{
+        s("__dict__"),          s("__class__"),        s("__getattr__"),  s("__getattribute__"),
+        s("__setattr__"),       s("__delattr__"),      s("__call__"),     s("__getitem__"),
+        s("__setitem__"),       s("__delitem__"),      s("__iter__"),     s("__next__"),
+        s("__bool__"),          s("__len__"),          s("__contains__"), s("__enter__"),
+        s("__exit__"),          s("__eq__"),           s("__ne__"),       s("__missing__"),
+        s("__init__"),          s("__new__"),          s("grad"),         s("__hash__"),
+        s("__instancecheck__"), s("__subclasscheck__")};
+  }();
+  return table;
+}
+
+Recording::Recording(AddressSet* born, const WatchOptions& options)
+    : born_(born), start_tag_(version_now()), canonical_keys_(PyRef::steal(PyDict_New())) {
+  facts_.reserve(1024);
+  index_.reserve(4096);
+  known_.reserve(4096);
+  frames.reserve(64);
+  for (PyObject* container : options.argument_structure) arguments_.insert(container);
+}
+
+Recording::~Recording() {
+  for (auto& [object, parent] : known_) Py_DECREF(object);
+}
+
+void Recording::add_root(PyObject* object, std::string label) {
+  roots_.push_back(std::move(label));
+  know(object, -1 - static_cast<int>(roots_.size()));
+}
+
+void Recording::add_argument(PyObject* object, std::string label, int depth) {
+  add_root(object, label);
+  if (is_tensor(object)) arguments_.insert(object);
+  if (!is_argument(object) && !PyTuple_CheckExact(object)) return;
+  if (depth > 8) return;
+  auto child = [&](PyObject* item, const std::string& key) {
+    if (!is_value(item)) add_argument(item, label + "[" + key + "]", depth + 1);
+  };
+  if (PyTuple_Check(object)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+      child(PyTuple_GET_ITEM(object, i), std::to_string(i));
+    }
+  } else if (PyList_Check(object)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {
+      child(PyList_GET_ITEM(object, i), std::to_string(i));
+    }
+  } else if (PyDict_Check(object)) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(object, &position, &key, &value)) child(value, describe_object(key, 40));
+  }
+}
+
+bool Recording::is_born(PyObject* object) const {
+  return born_->contains(block_of(object)) && (not_born_.empty() || !not_born_.count(object));
+}
+
+void Recording::keep(PyObject* object) { kept_.push_back(PyRef::borrow(object)); }
+
+// Known objects are owned until the recording ends, so that their addresses stay theirs.
+void Recording::know(PyObject* object, int parent) {
+  if (!object) return;
+  if (!PyTuple_Check(object) && is_value(object)) return;
+  if (parent >= 0 && is_argument(object)) reach_argument(object, parent);
+  if (!known_.emplace(object, parent).second) return;
+  Py_INCREF(object);
+  if (PyTuple_Check(object)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+      know(PyTuple_GET_ITEM(object, i), parent);
+  } else if (PyMethod_Check(object)) {
+    know(PyMethod_GET_SELF(object), parent);
+    know(PyMethod_GET_FUNCTION(object), parent);
+  } else if (PyCFunction_Check(object)) {
+    know(PyCFunction_GET_SELF(object), parent);
+  } else if (PyFunction_Check(object)) {
+    auto* function = reinterpret_cast<PyFunctionObject*>(object);
+    know(function->func_defaults, parent);
+    know(function->func_closure, parent);
+    know(function->func_globals, kNoParent);
+    if (PyObject* defaults = function->func_kwdefaults) {
+      know(defaults, parent);
+      PyObject *key, *value;
+      Py_ssize_t position = 0;
+      while (PyDict_Next(defaults, &position, &key, &value)) know(value, parent);
+    }
+  } else if (Py_TYPE(object) == &PyStaticMethod_Type || Py_TYPE(object) == &PyClassMethod_Type) {
+    know(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + sizeof(PyObject)), parent);
+  }
+}
+
+// An argument that the program finds in Python state as well. The next call may bring another object
+// as the argument while the one in the state stays: tensors are reported, containers refused.
+void Recording::reach_argument(PyObject* object, int parent) {
+  if (is_tensor(object)) {
+    reached_arguments_.emplace(object, parent);
+  } else {
+    refuse("finds the argument " + path(object) + " in Python state as well, and may change with either");
+  }
+}
+
+void Recording::require_origin(PyObject* object, const std::string& whence) {
+  if (!object || is_simple(object) || is_tensor(object)) return;
+  if (PyTuple_CheckExact(object)) {  // immutable; and a free list may have hidden its birth
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+      require_origin(PyTuple_GET_ITEM(object, i), whence);
+    }
+    return;
+  }
+  if (is_born(object) || is_known(object) || is_argument(object)) return;
+  know(object, kNoParent);
+  refuse("gets a " + describe_object(object) + " from " + whence + ", which no guard covers");
+}
+
+Place Recording::here() const {
+  for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
+    if (!it->user && it + 1 != frames.rend()) continue;
+    const Frame& frame = it->user ? *it : frames.back();
+    PyCodeObject* code = frame.frame->f_code;
+    return {PyRef::borrow(reinterpret_cast<PyObject*>(code)),
+            static_cast<int>(frame.frame->prev_instr - _PyCode_CODE(code)) *
+                static_cast<int>(sizeof(_Py_CODEUNIT))};
+  }
+  return {};
+}
+
+SourceLocation locate(const Place& place) {
+  if (!place.code) return {"<caller>", 0};
+  auto* code = reinterpret_cast<PyCodeObject*>(place.code.get());
+  return {text_of(code->co_filename), PyCode_Addr2Line(code, place.offset)};
+}
+
+std::string short_location(const Place& place) {
+  SourceLocation where = locate(place);
+  if (where.line == 0) return "the call";
+  size_t slash = where.file.rfind('/');
+  return (slash == std::string::npos ? where.file : where.file.substr(slash + 1)) + ":" +
+         std::to_string(where.line);
+}
+
+// `dedup_key` is the fact's key, except where a kind has but one fact per holder.
+Fact& Recording::add_fact(FactKind kind, PyObject* holder, PyObject* dedup_key, PyObject* expected,
+                          MatchBy by) {
+  int number = static_cast<int>(facts_.size());
+  index_.emplace(Key{static_cast<int>(kind), holder, dedup_key}, number);
+  if (facts_.size() >= kMostFacts && !over) {
+    refuse("reads too much state: more than " + std::to_string(kMostFacts) + " facts");
+    over = true;
+  }
+  auto parent = known_.find(holder);
+  facts_.push_back(Fact{kind, by, PyRef::borrow(holder), PyRef::borrow(dedup_key),
+                        PyRef::borrow(expected), PyRef(), 0,
+                        parent == known_.end() ? kNoParent : parent->second, here()});
+  know(expected, number);
+  return facts_.back();
+}
+
+// One object per key, so that equal keys that are different objects share facts.
+PyObject* Recording::canonical(PyObject* key) {
+  if (PyUnicode_CheckExact(key) && PyUnicode_CHECK_INTERNED(key)) return key;
+  if (!is_safe_key(key)) {
+    keep(key);
+    return key;
+  }
+  PyObject* same = PyDict_SetDefault(canonical_keys_.get(), key, key);
+  if (!same) PyErr_Clear();
+  return same ? same : key;
+}
+
+uint64_t Recording::base_tag(PyObject* dict) const {
+  auto it = not_born_.find(dict);
+  return it == not_born_.end() ? start_tag_ : it->second;
+}
+
+void Recording::see_dict(PyObject* dict) {
+  if (dicts_.insert(dict).second) know(dict, kNoParent);
+}
+
+bool Recording::changed_unseen(PyObject* dict) const {
+  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag > base_tag(dict) &&
+         !partly_written_.count(dict) && !all_written_.count(dict);
+}
+
+bool Recording::was_written(PyObject* container, PyObject* key) const {
+  return all_written_.count(container) || written_.count({0, container, key});
+}
+
+void Recording::mark_written(PyObject* container, PyObject* key) {
+  if (PyDict_Check(container)) see_dict(container);
+  know(container, kNoParent);
+  written_.insert({0, container, canonical(key)});
+  partly_written_.insert(container);
+}
+
+void Recording::mark_all_written(PyObject* container) {
+  if (PyDict_Check(container)) see_dict(container);
+  know(container, kNoParent);
+  all_written_.insert(container);
+}
+
+void Recording::effect(EffectKind kind, PyObject* holder, PyObject* key, PyObject* value,
+                       std::string text) {
+  if (effects_.size() >= kMostEffects) {
+    if (!over)
+      refuse("changes too much state: more than " + std::to_string(kMostEffects) + " writes");
+    over = true;
+    return;
+  }
+  effects_.push_back({kind, PyRef::borrow(holder), PyRef::borrow(key), PyRef::borrow(value),
+                      std::move(text), locate(here()), holder && is_born(holder)});
+}
+
+void Recording::stop_if_too_long() {
+  if (!born_->full()) return;
+  refuse("makes too many objects to be recorded");
+  over = true;
+}
+
+void Recording::refuse(const std::string& what) {
+  if (over) return;
+  SourceLocation where = locate(here());
+  if (!refusal_texts_.insert(what + "\n" + where.file + std::to_string(where.line)).second) return;
+  refusals_.push_back({what, where});
+  if (refusals_.size() >= kMostRefusals) over = true;
+}
+
+void Recording::tensor_grad_read(PyObject* tensor) {
+  if (is_known(tensor) || is_argument(tensor)) grads_read_.insert(tensor);
+}
+
+std::string Recording::path(PyObject* object) const {
+  auto it = known_.find(object);
+  return PathPrinter(facts_, roots_).object(object, it == known_.end() ? kNoParent : it->second);
+}
+
+void Recording::finish(Observation& out) {
+  ErrorAside aside;
+  for (PyObject* dict : dicts_) {
+    if (!is_born(dict) && changed_unseen(dict)) {
+      refuse("changes " + path(dict) + " in a way that the watcher did not see");
+    }
+  }
+  for (auto& [object, parent] : known_) {
+    if (is_tensor(object) && !is_born(object) && !is_argument(object)) {
+      out.tensors.push_back({object, path(object), false});
+    }
+    if (grads_read_.count(object)) out.tensors.push_back({object, path(object) + ".grad", true});
+  }
+  for (auto& [tensor, parent] : reached_arguments_) {
+    out.tensors.push_back({tensor, PathPrinter(facts_, roots_).object(tensor, parent), false});
+  }
+  std::sort(out.tensors.begin(), out.tensors.end(),
+            [](const TensorRead& a, const TensorRead& b) { return a.path < b.path; });
+  out.effects = std::move(effects_);
+  out.refusals = std::move(refusals_);
+  out.opcodes = opcodes;
+  std::vector<PyRef> tensors;  // facts own all but those inside defaults and the like
+  for (const TensorRead& read : out.tensors) tensors.push_back(PyRef::borrow(read.tensor));
+  out.guards = GuardProgram(
+      std::make_unique<GuardTable>(std::move(facts_), std::move(roots_), std::move(tensors)));
+}
+
+}  // namespace fulgurite::python::watching

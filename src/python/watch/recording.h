@@ -1,0 +1,175 @@
+// What one watched run leaves behind while it goes on, and the rules for reads and writes.
+//
+// Objects fall in three classes: *born* during the run (free to read and write), *known* (alive
+// before, and reached through a recorded fact, so that the guards determine which object it is),
+// and the rest. An object of the rest in the program's hands means that something was read which no
+// guard covers, and the run is refused.
+//
+// Reads are recorded before the instruction runs, so a fact holds the value before any write of the
+// same instruction; a second read of the same thing adds nothing. What the run wrote itself is in
+// `written_`, and reading it back needs no fact.
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "born.h"
+#include "guard_table.h"
+#include "watcher.h"
+
+struct _PyInterpreterFrame;
+
+namespace fulgurite::python::watching {
+
+// A Python frame that is running under watch.
+struct Frame {
+  _PyInterpreterFrame* frame = nullptr;
+  int pending = 0;  // the opcode whose result the next event will show
+  PyRef callee;     // of a pending CALL
+  PyRef arguments;  // of a pending call of an audited query
+  PyObject* keyword_names = nullptr;
+  bool user = false;   // outside torch, fulgurite and the standard library
+  bool wrote = false;  // the instruction that runs now has recorded an effect
+  bool muted = false;  // inside a function whose whole effect is already recorded
+  char saved_trace_lines = 1;
+  char saved_trace_opcodes = 0;
+};
+
+class Recording {
+ public:
+  Recording(AddressSet* born, const WatchOptions& options);
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  void add_root(PyObject* object, std::string label);
+  void add_argument(PyObject* object, std::string label, int depth = 0);
+
+  // --- classes of objects
+  bool is_born(PyObject* object) const;
+  bool is_known(PyObject* object) const { return known_.count(object) != 0; }
+  bool is_argument(PyObject* object) const { return arguments_.count(object) != 0; }
+  // Whether reading inside needs no fact: born, or covered by the caller, or a value.
+  bool needs_no_fact(PyObject* object) const { return is_born(object) || is_argument(object); }
+  void know(PyObject* object, int parent);
+  // Refuses the run if `object` came from nowhere.
+  void require_origin(PyObject* object, const std::string& whence);
+
+  // --- reads
+  PyObject* read_dict(PyObject* dict, PyObject* key);  // returns the current value, borrowed
+  void read_type(PyTypeObject* type, PyObject* name);
+  void read_type(PyTypeObject* type, const char* name);
+  void read_protocol(PyTypeObject* type);  // every special method C code may look up
+  void read_type_of(PyObject* object);
+  void read_cell(PyObject* cell, PyObject* name);
+  void read_function(PyObject* function);
+  void read_attribute(PyObject* object, PyObject* name, bool generic = false);
+  void read_list_item(PyObject* list, PyObject* index);
+  void read_length(PyObject* container);
+  void read_contains(PyObject* container, PyObject* key);
+  void read_all(PyObject* container, bool deep = false, int depth = 0);
+  void read_order(PyObject* ordered_dict);
+  void read_weak_reference(PyObject* reference);
+  void read_context_variable(PyObject* variable);
+  void read_call_result(PyObject* callee, PyObject* arguments, PyObject* result);
+  PyObject* instance_dict(PyObject* object);  // borrowed or null
+
+  // --- writes; recorded before they happen
+  void write_attribute(PyObject* object, PyObject* name, PyObject* value, bool generic = false);
+  void write_item(PyObject* container, PyObject* key, PyObject* value);
+  void write_global(PyObject* globals, PyObject* name, PyObject* value);
+  void write_cell(PyObject* cell, PyObject* name, PyObject* value);
+  void mutate(PyObject* container, const std::string& how, PyObject* arguments);
+  void mark_written(PyObject* container, PyObject* key);
+  void mark_all_written(PyObject* container);
+  bool was_written(PyObject* container, PyObject* key) const;
+  void effect(EffectKind kind, PyObject* holder, PyObject* key, PyObject* value, std::string text);
+
+  void refuse(const std::string& what);
+  void stop_if_too_long();
+  size_t effect_count() const { return effects_.size(); }
+  void tensor_grad_read(PyObject* tensor);
+  // Whether storing `value` where `current` is leaves everything as it was.
+  bool is_no_change(PyObject* current, PyObject* value) const;
+
+  // --- frames
+  std::vector<Frame> frames;
+  size_t opcodes = 0;
+  bool over = false;  // nothing more is recorded: too large, or too many refusals
+
+  // Ends the recording; called with no watch active.
+  void finish(Observation& out);
+  std::string path(PyObject* object) const;
+
+ private:
+  struct Key {
+    int kind;
+    PyObject *holder, *key;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& k) const {
+      return reinterpret_cast<size_t>(k.holder) * 0x9E3779B97F4A7C15ull ^
+             reinterpret_cast<size_t>(k.key) * 0xC2B2AE3D27D4EB4Full ^ k.kind;
+    }
+  };
+
+  bool has_fact(FactKind kind, PyObject* holder, PyObject* key) const {
+    return index_.count({static_cast<int>(kind), holder, key}) != 0;
+  }
+  Fact& add_fact(FactKind kind, PyObject* holder, PyObject* dedup_key, PyObject* expected,
+                 MatchBy by);
+  PyObject* canonical(PyObject* key);
+  Place here() const;
+  uint64_t base_tag(PyObject* dict) const;
+  void see_dict(PyObject* dict);
+  bool changed_unseen(PyObject* dict) const;
+  void keep(PyObject* object);
+  void reach_argument(PyObject* object, int parent);
+  void read_super_attribute(PyObject* super, PyObject* name);
+  void read_tensor_attribute(PyObject* tensor, PyObject* name);
+  bool require_audited_attribute(PyObject* object, PyObject* name, PyObject* descriptor);
+  bool read_data_descriptor(PyObject* object, PyObject* name, PyObject* descriptor);
+  void write_tensor_attribute(PyObject* tensor, PyObject* name, PyObject* value);
+
+  AddressSet* born_;
+  uint64_t start_tag_;
+  std::vector<Fact> facts_;
+  std::unordered_map<Key, int, KeyHash> index_;
+  std::unordered_map<PyObject*, int> known_;  // owned; value: parent as in Fact
+  std::unordered_map<PyObject*, uint64_t>
+      not_born_;  // dicts materialised for older objects: tag then
+  std::unordered_set<PyObject*> arguments_;
+  std::unordered_set<PyObject*> dicts_;  // every older dict that was read; kept by facts or known_
+  std::unordered_set<Key, KeyHash> written_;
+  std::unordered_set<PyObject*> partly_written_;  // containers with some write
+  std::unordered_set<PyObject*> all_written_;
+  std::unordered_set<PyTypeObject*> protocols_;
+  std::vector<PyRef> kept_;
+  PyRef canonical_keys_;
+  std::vector<std::string> roots_;
+  std::vector<Effect> effects_;
+  std::vector<Refusal> refusals_;
+  std::unordered_set<std::string> refusal_texts_;
+  std::unordered_set<PyObject*> grads_read_;
+  std::unordered_map<PyObject*, int> reached_arguments_;  // tensors; value: parent as in Fact
+};
+
+// Names that are looked up often, interned once.
+struct Names {
+  PyObject *dict, *class_, *getattr, *getattribute, *setattr, *delattr, *call, *getitem, *setitem,
+      *delitem, *iter, *next, *bool_, *len, *contains, *enter, *exit, *eq, *ne, *missing, *init,
+      *new_, *grad, *hash, *instancecheck, *subclasscheck;
+};
+const Names& names();
+
+// Whether a file belongs to torch, fulgurite or the standard library. The roots are found once.
+void load_library_roots();
+bool is_library_file(std::string_view file);
+
+}  // namespace fulgurite::python::watching

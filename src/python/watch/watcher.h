@@ -1,0 +1,141 @@
+// The watcher: runs a Python callable once, for real, and reports what the run depended on and did.
+//
+//   guards     every fact about Python state, alive before the call, that the run consulted;
+//              `check()` says in about a microsecond whether all of them still hold
+//   effects    the writes to objects that outlive the call, in program order
+//   refusals   why the run must not be reused, in the words of the program
+//   tensors    the tensors that the program reached through Python rather than through its
+//   arguments
+//
+// What the caller must guard itself: the identity of the callable and of the arguments that are no
+// containers, the structure of the containers named in WatchOptions, tensors' metadata (type,
+// shape, dtype, requires_grad, no instance `__dict__`, ...), and torch's global modes.
+// docs/watcher.md says how it works; start reading the code at watch.cpp. All functions need the
+// GIL unless they say otherwise.
+#pragma once
+
+#include <Python.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "py_ref.h"
+
+namespace fulgurite::python {
+
+struct SourceLocation {
+  std::string file;
+  int line = 0;
+};
+
+struct Refusal {
+  std::string what;
+  SourceLocation where;
+};
+
+enum class EffectKind {
+  SetAttr,
+  DelAttr,
+  SetItem,
+  DelItem,
+  SetGlobal,
+  DelGlobal,
+  SetCell,     // value is null when the cell is emptied
+  TensorAttr,  // `t.grad = g`, `t.data = d`, `t.requires_grad = b`, `t.anything = x`; value null:
+               // del
+  Mutate,      // any other change of a container; key is the method's name, value its arguments
+  Backward,    // runs the autograd engine, which may accumulate into the `.grad` of leaves
+  Io,          // print, logging, warnings, writes to streams; value: the arguments
+  Other,
+};
+
+const char* effect_kind_name(EffectKind kind);
+
+// A write to an object that outlives the call.
+struct Effect {
+  EffectKind kind;
+  PyRef holder;
+  PyRef key;
+  PyRef value;
+  std::string text;
+  SourceLocation where;
+  bool fresh =
+      false;  // a TensorAttr on a tensor made during the call, which may or may not outlive it
+};
+
+// A pre-existing tensor that the program reached through Python; an argument is listed only if the
+// program found it in Python state as well. Borrowed: the guard program keeps the tensor alive.
+// `attribute_grad`: the program read its `.grad` (the holder is given here, not the gradient).
+struct TensorRead {
+  PyObject* tensor;
+  std::string path;
+  bool attribute_grad;
+};
+
+struct GuardInfo {
+  std::string kind;
+  std::string expression;
+  std::string reason;
+};
+
+namespace watching {
+class GuardTable;
+}
+
+class GuardProgram {
+ public:
+  GuardProgram();
+  explicit GuardProgram(std::unique_ptr<watching::GuardTable> table);
+  GuardProgram(GuardProgram&&) noexcept;
+  GuardProgram& operator=(GuardProgram&&) noexcept;
+  ~GuardProgram();
+
+  // Whether everything the recorded run read is as it was. Runs no Python code.
+  bool check();
+  size_t size() const;
+  std::vector<GuardInfo> describe() const;
+  // The first guard that fails now with its old and new value; empty if all hold.
+  std::string explain_failure();
+  // For the tp_traverse of the Python object that owns this program: guards hold strong references.
+  int traverse(visitproc visit, void* arg) const;
+  void clear();
+
+ private:
+  std::unique_ptr<watching::GuardTable> table_;
+};
+
+struct Observation {
+  GuardProgram guards;
+  std::vector<Effect> effects;
+  std::vector<Refusal> refusals;
+  std::vector<TensorRead> tensors;
+  size_t opcodes = 0;
+};
+
+struct WatchOptions {
+  // Argument containers (list, tuple, dict, nested) that the caller guards by structure: reads
+  // inside them need no guard, writes to them are effects.
+  std::vector<PyObject*> argument_structure;
+};
+
+// Calls `callable` (vectorcall convention) under watch. Returns a new reference, or null with the
+// program's own exception set; `out` is filled in both cases. Called while a watch is active on
+// this thread it only calls through.
+PyObject* watch(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* kwnames,
+                const WatchOptions& options, Observation& out);
+
+// Whether this interpreter can be watched (CPython 3.11).
+bool watcher_supported(std::string* why_not);
+
+// Whether a watch is active on this thread.
+bool watching_now();
+
+// The innermost frame of this thread outside torch, fulgurite and the standard library, else the
+// innermost of all. `module_path`, if given, gets the path or class of the innermost nn.Module
+// whose method is running ("self.layers.0.linear1"; empty outside modules). Needs no GIL if this
+// thread has a Python thread state and is inside a call from Python.
+SourceLocation current_location(std::string* module_path);
+
+}  // namespace fulgurite::python

@@ -1,0 +1,71 @@
+// What writes to containers, globals and cells leave behind.
+#include "internals.h"
+
+#include "recording.h"
+
+namespace fulgurite::python::watching {
+
+bool Recording::is_no_change(PyObject* current, PyObject* value) const {
+  if (!current || !value) return false;
+  if (is_value(value)) return values_equal(current, value);
+  return current == value && !is_born(value);
+}
+
+// `container[key] = value`, or its deletion if `value` is null. A list is recorded as a whole
+// before its first change, so that later reads of it follow from that and from the program itself.
+void Recording::write_item(PyObject* container, PyObject* key, PyObject* value) {
+  if (is_born(container)) return;
+  EffectKind kind = value ? EffectKind::SetItem : EffectKind::DelItem;
+  if (PyDict_Check(container)) {
+    if (!is_safe_key(key)) {
+      refuse("changes " + path(container) + " under a key whose hash or equality is Python code");
+      return mark_all_written(container);
+    }
+    // The position of a new key is that of the insertion; whether it was there is part of the
+    // state.
+    if (!value) read_dict(container, key);
+    if (is_no_change(dict_lookup(container, key, nullptr), value)) {
+      read_dict(container, key);  // what makes it no change
+      return;
+    }
+    mark_written(container, key);
+  } else {
+    read_all(container);
+    mark_all_written(container);
+  }
+  effect(kind, container, key, value,
+         std::string(value ? "sets " : "deletes ") + path(container) + "[" +
+             (is_value(key) ? describe_object(key, 40) : "...") + "]");
+}
+
+void Recording::write_global(PyObject* globals, PyObject* name, PyObject* value) {
+  if (is_born(globals)) return;
+  if (PyDict_Check(globals) && is_no_change(dict_lookup(globals, name, nullptr), value)) {
+    read_dict(globals, name);
+    return;
+  }
+  mark_written(globals, name);
+  effect(value ? EffectKind::SetGlobal : EffectKind::DelGlobal, globals, name, value,
+         std::string(value ? "sets" : "deletes") + " the global " + text_of(name));
+}
+
+void Recording::write_cell(PyObject* cell, PyObject* name, PyObject* value) {
+  if (is_born(cell)) return;
+  if (is_no_change(PyCell_GET(cell), value)) return read_cell(cell, name);
+  know(cell, kNoParent);
+  written_.insert({0, cell, nullptr});
+  effect(EffectKind::SetCell, cell, name, value, "sets the outer variable " + text_of(name));
+}
+
+// Any other change of a container: `how` is the method.
+void Recording::mutate(PyObject* container, const std::string& how, PyObject* arguments) {
+  if (is_born(container)) return;
+  read_all(container);
+  mark_all_written(container);
+  PyRef key = PyRef::steal(PyUnicode_FromString(how.c_str()));
+  if (!key) PyErr_Clear();
+  effect(EffectKind::Mutate, container, key.get(), arguments,
+         "calls " + path(container) + "." + how);
+}
+
+}  // namespace fulgurite::python::watching

@@ -1,0 +1,119 @@
+// The recorder writes down every operator that a program runs, while it runs for real.
+//
+// How it listens: a boxed fallback on one dispatch key above autograd (recorder_key()), switched on for
+// the recording thread alone by including the key in its thread-local key set. The fallback notes the
+// operator and its arguments, redispatches below itself, and notes the results. Composite operators are
+// redispatched with the key still on, so that their parts come back here: they become regions.
+//
+// How it knows tensors: by TensorImpl, held weakly (so that nothing lives longer than in eager, and no
+// address is used twice while recording). A new TensorImpl on a known storage with known geometry is the
+// same value (autograd unpacks saved tensors so); with its own version counter it is `prims.data`.
+// A tensor that nobody introduced is an *external*: the caller of `finish` must know where it comes
+// from, or refuse.
+//
+// What it cannot record soundly stops the recording with a reason; the program is not disturbed.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/errors.h"
+#include "ir/trace.h"
+
+namespace fulgurite::record {
+
+// Where the program is, asked once per operator. Must be cheap; may return an empty file.
+struct Position {
+  std::string file;
+  int line = 0;
+  std::string module;  // path of the module whose forward is running, "" if none
+};
+using PositionProvider = Position (*)();
+
+struct External {
+  at::Tensor tensor;
+  ir::ValueId value;
+  // Index of the input or external whose .grad this tensor is, -1 if none.
+  int32_t grad_of = -1;
+};
+
+// A leaf that was there before the run, and whether it had a .grad then.
+struct LeafGrad {
+  at::Tensor leaf;
+  bool defined_before;
+};
+
+struct Recording {
+  ir::TracePtr trace;                 // inputs: those added, then the externals
+  std::vector<External> externals;    // in the order in which they are inputs
+  std::vector<LeafGrad> leaves;
+  std::optional<Refusal> refusal;     // the trace is absent then
+  size_t operators = 0;               // how many leaf operators ran
+};
+
+class Recorder {
+ public:
+  explicit Recorder(std::string name, PositionProvider where = nullptr);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // Introduces a tensor that the program receives. The same TensorImpl twice gives the same value.
+  ir::ValueId add_input(const at::Tensor& tensor, const std::string& name);
+
+  // The program runs inside a Scope, on the thread that made it. Scopes nest with those of other
+  // recorders: the innermost records, the outer ones see nothing (their callers refuse).
+  class Scope {
+   public:
+    explicit Scope(Recorder& recorder);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Recorder* outer_;
+    bool outer_included_;
+  };
+
+  // Stops the recording with a reason; the first one counts.
+  void refuse(const std::string& code, const std::string& message);
+
+  // The externals so far, and names for them (they are "external<k>" otherwise).
+  const std::vector<External>& externals() const;
+  void name_external(size_t index, std::string name);
+
+  // Outputs of the program, flat; an undefined tensor stands for None.
+  Recording finish(const std::vector<at::Tensor>& outputs, std::string output_template);
+
+  struct Impl;
+  Impl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// Is a recording going on on this thread?
+bool recording();
+// Switches recording off on this thread for a while (compiled parts called by a recorded program ...).
+class Pause {
+ public:
+  Pause();
+  ~Pause();
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+
+ private:
+  bool excluded_before_;
+};
+
+// Registers the fallback; throws UserError FG-002 if another library has taken the key. Called once.
+void install();
+// Records and replays a small program; returns "" or what went wrong.
+std::string self_test();
+const char* key_name();
+
+}  // namespace fulgurite::record

@@ -1,0 +1,248 @@
+#include "run/compiled.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/node.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "ir/errors.h"
+#include "ir/stack.h"
+#include "ops/prims.h"
+#include "ops/traits.h"
+#include "run/below_autograd.h"
+
+namespace fulgurite::run {
+namespace {
+
+using torch::autograd::SavedVariable;
+using torch::autograd::variable_list;
+
+at::Tensor default_random_state() { return at::detail::getDefaultCPUGenerator().get_state(); }
+void set_default_random_state(const at::Tensor& state) {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  generator.set_state(state);
+}
+
+// The history of the results of one call.
+struct CompiledBackward : torch::autograd::Node {
+  std::shared_ptr<const Compiled> program;
+  std::vector<SavedVariable> saved;    // by slot
+  std::vector<c10::IValue> numbers;    // by slot, for numbers
+  std::vector<SavedVariable> inputs;   // all inputs, for create_graph
+  at::Tensor random_state;
+  bool released = false;
+
+  std::string name() const override { return "CompiledBackward[" + program->name() + "]"; }
+
+  void release_variables() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& s : saved) s.reset_data();
+    for (auto& s : inputs) s.reset_data();
+    released = !saved.empty();
+  }
+
+  variable_list apply(variable_list&& gradients) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    TORCH_CHECK(!released, torch::autograd::ERR_BACKWARD_TWICE);
+    if (c10::GradMode::is_enabled()) return apply_with_graph(gradients);
+    return apply_plan(gradients);
+  }
+
+  variable_list apply_plan(const variable_list& gradients) {
+    const BackwardProgram& b = program->backward();
+    const ir::Trace& t = *b.trace;
+    Frame frame(b.plan->registers());
+    load_constants(t, frame);
+    const auto& slots = program->saved();
+    auto self = getptr();
+    for (size_t k = 0; k < slots.size(); ++k) {
+      if (slots[k].kind == SavedSlot::Kind::Number) {
+        frame[t.inputs[k]] = numbers[k];
+      } else {
+        frame[t.inputs[k]] = saved[k].unpack(slots[k].kind == SavedSlot::Kind::Output ? self : nullptr);
+      }
+    }
+    BelowAutograd below;
+    uint64_t defined = 0;
+    for (size_t k = 0; k < gradients.size(); ++k) {
+      const ir::ValueId id = t.inputs[t.num_saved_inputs + k];
+      const auto& type = t.value(id).tensor();
+      if (gradients[k].defined()) defined |= uint64_t{1} << std::min<size_t>(k, 63);
+      frame[id] = as_recorded(gradients[k], type);
+    }
+    b.plan->run(frame);
+    variable_list out(t.outputs.size());
+    for (size_t k = 0; k < t.outputs.size(); ++k) {
+      if (t.outputs[k] == ir::kNoValue || !task_should_compute_output(k)) continue;
+      if ((b.depends_on[k] & defined) == 0) continue;
+      out[k] = frame[t.outputs[k]].toTensor();
+    }
+    return out;
+  }
+
+  // A cotangent with the geometry that the backward trace was derived for; zeros if it is undefined.
+  static at::Tensor as_recorded(const at::Tensor& g, const ir::TensorType& type) {
+    auto options = at::TensorOptions().dtype(type.dtype).device(type.device);
+    if (!g.defined()) return at::empty_strided(type.sizes, type.strides, options).zero_();
+    if (g.strides() == at::IntArrayRef(type.strides) && g.scalar_type() == type.dtype) return g;
+    return at::empty_strided(type.sizes, type.strides, options).copy_(g);
+  }
+
+  static void load_constants(const ir::Trace& t, Frame& frame) {
+    for (size_t id = 0; id < t.values.size(); ++id)
+      if (t.values[id].kind == ir::ValueKind::Constant) frame[id] = t.values[id].constant;
+  }
+
+  // create_graph: the functional trace runs once more, now under autograd, and is differentiated by it.
+  variable_list apply_with_graph(const variable_list& gradients) {
+    const auto& parts = program->parts();
+    const ir::Trace& t = *parts.functional;
+    Frame frame(t.values.size());
+    load_constants(t, frame);
+    variable_list differentiable;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      at::Tensor x = inputs[i].unpack();
+      frame[t.inputs[i]] = x;
+    }
+    for (size_t i : parts.differentiable) differentiable.push_back(frame[t.inputs[i]].toTensor());
+    UnderAutograd under;
+    at::Tensor state_now;
+    if (random_state.defined()) {
+      state_now = default_random_state();
+      set_default_random_state(random_state);
+    }
+    std::vector<c10::IValue> stack;
+    for (size_t i = 0; i < t.epilogue; ++i) {
+      c10::AutoGradMode mode(t.binds[i].grad_mode || t.binds[i].op == prims::set_data());
+      ir::run_bind(t.binds[i], frame, stack);
+    }
+    if (state_now.defined()) set_default_random_state(state_now);
+    variable_list outputs, seeds;
+    for (size_t k = 0; k < gradients.size(); ++k) {
+      const at::Tensor o = frame[parts.functional_attached[k]].toTensor();
+      if (!gradients[k].defined() || !o.requires_grad()) continue;
+      outputs.push_back(o);
+      seeds.push_back(gradients[k]);
+    }
+    variable_list out(parts.differentiable.size());
+    if (outputs.empty()) return out;
+    variable_list wanted;
+    std::vector<size_t> where;
+    for (size_t k = 0; k < differentiable.size(); ++k) {
+      if (!task_should_compute_output(k)) continue;
+      wanted.push_back(differentiable[k]);
+      where.push_back(k);
+    }
+    variable_list found = torch::autograd::grad(outputs, wanted, seeds, /*retain_graph=*/true, /*create_graph=*/true,
+                                                /*allow_unused=*/true);
+    for (size_t k = 0; k < where.size(); ++k) out[where[k]] = found[k];
+    return out;
+  }
+};
+
+std::vector<ir::ValueId> all_used_after_core(const ir::Trace& t, const std::vector<ir::ValueId>& attached) {
+  std::vector<ir::ValueId> keep = t.outputs;
+  keep.insert(keep.end(), t.saved.begin(), t.saved.end());
+  keep.insert(keep.end(), attached.begin(), attached.end());
+  keep.insert(keep.end(), t.inputs.begin(), t.inputs.end());
+  for (size_t i = t.epilogue; i < t.binds.size(); ++i) for_each_arg(t.binds[i], [&](ir::ValueId id) { keep.push_back(id); });
+  return keep;
+}
+
+std::vector<uint64_t> dependencies(const ir::Trace& t) {
+  std::vector<uint64_t> mask(t.values.size(), 0);
+  for (size_t k = t.num_saved_inputs; k < t.inputs.size(); ++k)
+    mask[t.inputs[k]] = uint64_t{1} << std::min<size_t>(k - t.num_saved_inputs, 63);
+  for (const ir::Bind& b : t.binds) {
+    uint64_t m = 0;
+    for_each_arg(b, [&](ir::ValueId id) { m |= mask[id]; });
+    for_each_result(b, [&](ir::ValueId id) { mask[id] |= m; });
+  }
+  std::vector<uint64_t> out;
+  for (ir::ValueId id : t.outputs) out.push_back(id == ir::kNoValue ? 0 : mask[id]);
+  return out;
+}
+
+}  // namespace
+
+Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
+  const ir::Trace& t = *parts_.forward;
+  core_ = std::make_unique<Plan>(t, 0, t.epilogue, all_used_after_core(t, parts_.attached));
+  epilogue_ = std::make_unique<Plan>(t, t.epilogue, t.binds.size(), t.outputs);
+  for (size_t id = 0; id < t.values.size(); ++id)
+    if (t.values[id].kind == ir::ValueKind::Constant) constants_.emplace_back(static_cast<ir::ValueId>(id), t.values[id].constant);
+  if (!has_gradient()) return;
+  const ir::Trace& b = *parts_.backward;
+  backward_.trace = parts_.backward;
+  backward_.plan = std::make_unique<Plan>(b, 0, b.binds.size(), b.outputs);
+  backward_.depends_on = dependencies(b);
+  keeps_random_state_ = core_->draws_random_numbers();
+  for (ir::ValueId id : t.saved) {
+    SavedSlot s{SavedSlot::Kind::Intermediate, id, false};
+    if (!t.value(id).is_tensor()) {
+      s.kind = SavedSlot::Kind::Number;
+    } else if (t.value(id).kind == ir::ValueKind::Input) {
+      s.kind = SavedSlot::Kind::Input;
+    } else if (std::find(parts_.attached.begin(), parts_.attached.end(), id) != parts_.attached.end()) {
+      s.kind = SavedSlot::Kind::Output;
+    }
+    saved_.push_back(s);
+  }
+}
+
+void Compiled::run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs) const {
+  const ir::Trace& t = *parts_.forward;
+  Frame frame(core_->registers());
+  for (size_t i = 0; i < t.inputs.size(); ++i) frame[t.inputs[i]] = *inputs[i];
+  for (const auto& [id, tensor] : constants_) frame[id] = tensor;
+  at::Tensor random_state;
+  if (core_->draws_random_numbers()) random_state = default_random_state();
+  try {
+    BelowAutograd below;
+    core_->run(frame);
+  } catch (...) {
+    if (random_state.defined()) set_default_random_state(random_state);
+    throw;
+  }
+  if (has_gradient()) attach(frame, inputs, random_state);
+  if (epilogue_->size() > 0) {
+    UnderAutograd under;
+    epilogue_->run(frame);
+  }
+  outputs.resize(t.outputs.size());
+  for (size_t k = 0; k < t.outputs.size(); ++k)
+    outputs[k] = t.outputs[k] == ir::kNoValue ? at::Tensor() : frame[t.outputs[k]].toTensor();
+}
+
+void Compiled::attach(Frame& frame, const at::Tensor* const* inputs, const at::Tensor& random_state) const {
+  const ir::Trace& t = *parts_.forward;
+  auto node = c10::make_intrusive<CompiledBackward>();
+  node->program = shared_from_this();
+  torch::autograd::edge_list edges;
+  edges.reserve(parts_.differentiable.size());
+  for (size_t i : parts_.differentiable) edges.push_back(torch::autograd::impl::gradient_edge(*inputs[i]));
+  node->set_next_edges(std::move(edges));
+  for (ir::ValueId id : parts_.attached) torch::autograd::set_history(frame[id].toTensor(), node);
+  node->saved.resize(saved_.size());
+  node->numbers.resize(saved_.size());
+  for (size_t k = 0; k < saved_.size(); ++k) {
+    const c10::IValue& v = frame[saved_[k].value];
+    if (saved_[k].kind == SavedSlot::Kind::Number) {
+      node->numbers[k] = v;
+    } else {
+      node->saved[k] = SavedVariable(v.toTensor(), saved_[k].kind == SavedSlot::Kind::Output);
+    }
+  }
+  node->inputs.reserve(t.inputs.size());
+  for (size_t i = 0; i < t.inputs.size(); ++i) node->inputs.emplace_back(*inputs[i], false);
+  if (keeps_random_state_) node->random_state = random_state;
+}
+
+}  // namespace fulgurite::run

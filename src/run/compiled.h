@@ -1,0 +1,62 @@
+// A compiled program: the plan of its functional part, the history that its results get, the plan of its
+// epilogue. It knows tensors only; whoever calls it has checked the guards.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/trace.h"
+#include "passes/pipeline.h"
+#include "run/plan.h"
+
+namespace fulgurite::run {
+
+// What each saved value is, for the autograd node.
+struct SavedSlot {
+  enum class Kind : uint8_t { Input, Output, Intermediate, Number } kind;
+  ir::ValueId value;  // of the forward trace
+  bool is_attached;
+};
+
+struct BackwardProgram {
+  ir::TracePtr trace;
+  std::unique_ptr<Plan> plan;
+  std::vector<uint64_t> depends_on;  // per gradient: bit k if it depends on cotangent k (63: any beyond)
+};
+
+class Compiled : public std::enable_shared_from_this<Compiled> {
+ public:
+  using Parts = passes::Lowered;
+  explicit Compiled(Parts parts);
+
+  // Runs on `inputs` (arguments, then externals, as the trace has them). Throws prims::ValueGuardFailed
+  // with nothing changed if the data leave the recorded path, and whatever an operator throws, likewise
+  // with nothing changed (random state included) unless the epilogue had begun.
+  void run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs) const;
+
+  const Parts& parts() const { return parts_; }
+  const std::string& name() const { return parts_.forward->name; }
+  bool has_gradient() const { return parts_.backward != nullptr; }
+  const BackwardProgram& backward() const { return backward_; }
+  const std::vector<SavedSlot>& saved() const { return saved_; }
+  const Plan& core() const { return *core_; }
+  const Plan& epilogue() const { return *epilogue_; }
+
+ private:
+  void attach(Frame& frame, const at::Tensor* const* inputs, const at::Tensor& random_state) const;
+
+  Parts parts_;
+  std::unique_ptr<Plan> core_, epilogue_;
+  BackwardProgram backward_;
+  std::vector<SavedSlot> saved_;
+  std::vector<std::pair<ir::ValueId, at::Tensor>> constants_;
+  bool keeps_random_state_ = false;  // for another forward under create_graph
+};
+
+}  // namespace fulgurite::run

@@ -1,0 +1,127 @@
+#include "run/plan.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
+
+#include "ir/errors.h"
+#include "ir/stack.h"
+#include "ops/prims.h"
+#include "ops/traits.h"
+#include "run/typed_calls.h"
+
+namespace fulgurite::run {
+namespace {
+
+void store_result(const Instruction& in, Frame& frame, size_t r, c10::IValue&& v) {
+  const int32_t where = in.results[r];
+  if (where >= 0) {
+    frame[where] = std::move(v);
+  } else if (where <= -2) {
+    const auto& list = in.result_lists[static_cast<size_t>(-2 - where)];
+    auto tensors = v.toTensorVector();
+    if (tensors.size() != list.size()) throw prims::ValueGuardFailed();  // another number of results than recorded
+    for (size_t k = 0; k < list.size(); ++k)
+      if (list[k] >= 0) frame[list[k]] = std::move(tensors[k]);
+  }
+}
+
+void boxed_call(const Instruction& in, Frame& frame, std::vector<c10::IValue>& stack) {
+  stack.clear();
+  for (size_t i = 0; i < in.operands.size(); ++i) {
+    const Operand& o = in.operands[i];
+    switch (o.kind) {
+      case Operand::Kind::Register:
+        stack.push_back(frame[o.index]);
+        break;
+      case Operand::Kind::Constant:
+        stack.push_back(in.constants[o.index]);
+        break;
+      case Operand::Kind::List: {
+        std::vector<at::Tensor> tensors;
+        for (int32_t r : in.lists[o.index]) tensors.push_back(r < 0 ? at::Tensor() : frame[r].toTensor());
+        stack.push_back(ir::boxed_list(tensors, in.list_types[i]));
+        break;
+      }
+    }
+  }
+  in.op.callBoxed(&stack);
+  for (size_t r = 0; r < in.results.size(); ++r) store_result(in, frame, r, std::move(stack[r]));
+  stack.clear();
+}
+
+}  // namespace
+
+Plan::Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<ir::ValueId>& keep)
+    : registers_(trace.values.size()) {
+  std::vector<bool> kept(registers_, false);
+  for (ir::ValueId id : keep)
+    if (id != ir::kNoValue) kept[id] = true;
+  std::vector<size_t> last_use(registers_, 0);
+  for (size_t i = begin; i < end; ++i) {
+    for_each_arg(trace.binds[i], [&](ir::ValueId id) { last_use[id] = i; });
+    for_each_result(trace.binds[i], [&](ir::ValueId id) { last_use[id] = i; });
+  }
+  instructions_.reserve(end - begin);
+  for (size_t i = begin; i < end; ++i) {
+    const ir::Bind& bind = trace.binds[i];
+    const auto& arguments = bind.op.schema().arguments();
+    Instruction in{&boxed_call, bind.op.handle(), nullptr, nullptr, {}, {}, {}, {}, {}, bind.grad_mode};
+    in.list_types.resize(bind.args.size());
+    for (size_t a = 0; a < bind.args.size(); ++a) {
+      const auto& type = arguments[a].real_type();
+      if (const auto* id = std::get_if<ir::ValueId>(&bind.args[a]); id != nullptr && *id != ir::kNoValue) {
+        in.operands.push_back({Operand::Kind::Register, *id});
+      } else if (const auto* list = std::get_if<ir::ValueList>(&bind.args[a])) {
+        in.operands.push_back({Operand::Kind::List, static_cast<int32_t>(lists_.size())});
+        in.list_types[a] = type;
+        lists_.emplace_back(list->begin(), list->end());
+      } else {
+        const c10::IValue none;
+        const auto* constant = std::get_if<c10::IValue>(&bind.args[a]);
+        in.operands.push_back({Operand::Kind::Constant, static_cast<int32_t>(constants_.size())});
+        constants_.push_back(ir::boxed_constant(constant != nullptr ? *constant : none, type));
+      }
+    }
+    for (const ir::Result& r : bind.results) {
+      if (const auto* id = std::get_if<ir::ValueId>(&r)) {
+        in.results.push_back(*id);
+      } else {
+        const auto& list = std::get<ir::ValueList>(r);
+        in.results.push_back(-2 - static_cast<int32_t>(in.result_lists.size()));
+        in.result_lists.emplace_back(list.begin(), list.end());
+      }
+    }
+    std::vector<bool> freed(0);
+    auto free_if_dead = [&](ir::ValueId id) {
+      if (kept[id] || last_use[id] != i) return;
+      for (int32_t f : in.frees)
+        if (f == id) return;
+      in.frees.push_back(id);
+    };
+    for_each_arg(bind, free_if_dead);
+    for_each_result(bind, free_if_dead);
+    random_ = random_ || ops::is_random(bind.op);
+    value_guards_ = value_guards_ || bind.op == prims::expect_int() || bind.op == prims::expect_float() ||
+                    bind.op == prims::expect_bool() || bind.op == prims::expect_sizes();
+    uniform_grad_mode_ = uniform_grad_mode_ && bind.grad_mode == trace.binds[begin].grad_mode;
+    instructions_.push_back(std::move(in));
+  }
+  for (Instruction& in : instructions_) {
+    in.constants = constants_.data();
+    in.lists = lists_.data();
+    if (Execute typed = typed_call(in)) in.execute = typed;
+  }
+}
+
+void Plan::run(Frame& frame) const {
+  if (instructions_.empty()) return;
+  std::vector<c10::IValue> stack;
+  c10::AutoGradMode restore(instructions_.front().grad_mode);
+  for (const Instruction& in : instructions_) {
+    if (!uniform_grad_mode_) c10::GradMode::set_enabled(in.grad_mode);
+    in.execute(in, frame, stack);
+    for (int32_t r : in.frees) frame[r] = c10::IValue();
+  }
+}
+
+}  // namespace fulgurite::run

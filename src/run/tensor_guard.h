@@ -1,0 +1,44 @@
+// Guards on the tensors of a call: what the recorded run had, a later run must have.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+namespace fulgurite::run {
+
+// The metadata of one tensor: dtype, device, sizes, strides, requires_grad, is_leaf, dispatch keys.
+class TensorGuard {
+ public:
+  explicit TensorGuard(const at::Tensor& t);
+  bool check(const at::Tensor& t) const;
+  std::string describe() const;                      // "f32[2, 3], requires grad"
+  std::string difference(const at::Tensor& t) const;  // "sizes [2, 3] were recorded, [4, 3] given"
+
+ private:
+  c10::DispatchKeySet keys_;
+  at::ScalarType dtype_;
+  c10::Device device_;
+  bool requires_grad_;
+  bool is_leaf_;
+  c10::SmallVector<int64_t, 10> dims_;  // sizes, then strides
+};
+
+// Which of several tensors share memory, and how they lie in it.
+class AliasGuard {
+ public:
+  AliasGuard() = default;
+  explicit AliasGuard(const std::vector<const at::Tensor*>& tensors);
+  bool check(const at::Tensor* const* tensors) const;
+  bool any() const { return any_; }  // two of the tensors shared memory
+  std::string describe() const;
+
+ private:
+  std::vector<int32_t> first_;     // per tensor: the first one on the same storage
+  std::vector<int64_t> distance_;  // offset from that one
+  std::vector<bool> same_impl_;    // is it the very same tensor
+  bool any_ = false;
+};
+
+}  // namespace fulgurite::run

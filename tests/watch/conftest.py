@@ -1,0 +1,27 @@
+import os
+import sys
+
+import pytest
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+
+@pytest.fixture(autouse=True)
+def world_as_before():
+    """Puts back what the tables of programs change in torch and the process."""
+    relu, forward, math = F.relu, nn.Linear.forward, sys.modules.get("math")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(True)
+    torch.set_default_dtype(torch.float32)
+    F.relu, nn.Linear.forward = relu, forward
+    nn.modules.module._global_forward_hooks.clear()
+    if math is not None:
+        sys.modules["math"] = math
+    for name in ("RSX", "RSY", "RSZ"):
+        os.environ.pop(name, None)

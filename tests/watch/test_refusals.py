@@ -1,0 +1,97 @@
+"""What cannot be reused is refused, with the user's line and a reason in words."""
+
+import textwrap
+
+import pytest
+from fulgurite import _C
+from program import Program
+
+# name, source, what the refusal says
+REFUSED = [
+    ("clock", "import time\ndef f(): return time.time()", "reads the clock"),
+    ("clock by name", "from time import perf_counter as t\ndef f(): return t()", "reads the clock"),
+    ("date", "import datetime\ndef f(): return datetime.datetime.now()", "reads the date"),
+    ("random", "import random\ndef f(): return random.random()", "random numbers"),
+    ("random seed", "import random\ndef f(): random.seed(1)", "random numbers"),
+    ("random choice", "import random\ndef f(): return random.choice([1, 2])", "random numbers"),
+    ("numpy random", "import numpy as np\ndef f(): return np.random.rand()", "not audited"),
+    ("numpy contents", "import numpy as np\na = np.ones(3)\ndef f(): return float(a.sum())", "numpy"),
+    ("numpy item", "import numpy as np\na = np.ones(3)\ndef f(): return a[0]", "numpy array"),
+    ("numpy store", "import numpy as np\na = np.ones(3)\ndef f(): a[0] = 5", "numpy array"),
+    ("os", "import os\ndef f(): return os.getpid()", "operating system"),
+    ("urandom", "import os\ndef f(): return os.urandom(2)", "operating system"),
+    ("open", "def f(): open('/dev/null').close()", "uses a file"),
+    ("lru_cache", "import functools\n@functools.lru_cache\ndef g(x): return x\ndef f(): return g(1)", "lru_cache"),
+    ("attrgetter", "import operator\nclass C: pass\no = C(); o.x = 1\na = operator.attrgetter('x')\ndef f(): return a(o)", "not audited"),
+    ("methodcaller", "import operator\nclass C:\n    def m(s): return 1\no = C()\nm = operator.methodcaller('m')\ndef f(): return m(o)", "not audited"),
+    ("deque", "import collections\nq = collections.deque([1])\ndef f(): return sum(q)", "deque"),
+    ("thread", "import threading\ndef f():\n    t = threading.Thread(target=int)\n    t.start()\n    t.join()", "threads"),
+    ("thread local", "import threading\nt = threading.local(); t.x = 1\ndef f(): return t.x", "local"),
+    ("ctypes", "import ctypes\nc = ctypes.c_int(3)\ndef f(): return c.value", "c_int"),
+    ("regular expression", "import re\nP = 'a+'\ndef f(): return bool(re.match(P, 'aab'))", "regular expression"),
+    ("globals()", "K = 1\ndef f(): return globals()['K']", "globals()"),
+    ("vars()", "class C: pass\no = C(); o.x = 1\ndef f(): return vars(o)['x']", "vars()"),
+    ("eval", "K = 1\ndef f(): return eval('K')", "runs code from text"),
+    ("exec", "def f(): exec('Q = 1', globals())", "runs code from text"),
+    ("settrace", "import sys\ndef f(): sys.settrace(None)", "trace"),
+    ("id of a new object", "def f(): return id(object()) % 7", "id()"),
+    ("older iterator", "it = iter([1, 2, 3])\ndef f(): return next(it)", "iterator"),
+    ("older iterator in for", "it = iter([1, 2, 3])\ndef f():\n    for x in it: return x", "iterator"),
+    ("older generator", "def g():\n    while True: yield 1\nit = g()\ndef f(): return next(it)", "generator"),
+    ("bytearray", "b = bytearray(b'ab')\ndef f(): return b[0]", "bytearray"),
+    ("array", "import array\na = array.array('i', [1])\ndef f(): return a[0]", "array"),
+    ("context variable set", "import contextvars\nc = contextvars.ContextVar('c')\ndef f(): c.set(1)", "context variable"),
+    ("whole dict after a change", "d = {'a': 1}\ndef f():\n    d['b'] = object()\n    return list(d)", "after changing it"),
+    ("bound method to C", "d = {}\ndef f(): return list(map(d.__setitem__, ['a'], [1]))", "bound to"),
+    ("user equality", "class K:\n    def __init__(s, v): s.v = v\n    def __hash__(s): return 1\n    def __eq__(s, o): return s.v == o.v\nk = K(1)\nd = {}\ndef f(): d[k] = 5", "equality is Python code"),
+    ("deepcopy", "import copy\nd = {'a': [1]}\ndef f(): return copy.deepcopy(d)", "copies"),
+    ("format fields", "class C: pass\no = C(); o.x = 1\ndef f(): return '{0.x}'.format(o)", "in C"),
+    ("raises", "def f(): raise ValueError('no')", "raises ValueError"),
+    ("tolist", "import torch\nargs = (torch.ones(2),)\ndef f(x): return x.tolist()", "data out to Python"),
+    ("numpy()", "import torch\nargs = (torch.ones(2),)\ndef f(x): return x.numpy()", "data out to Python"),
+    ("__array__", "import torch, numpy as np\nargs = (torch.ones(2),)\ndef f(x): return np.asarray(x)", "numpy"),
+    ("data_ptr", "import torch\nargs = (torch.ones(2),)\ndef f(x): return x.data_ptr()", "data out to Python"),
+    ("_version", "import torch\nargs = (torch.ones(2),)\ndef f(x): return x._version", "_version"),
+    ("manual_seed", "import torch\ndef f(): torch.manual_seed(0)", "random generator"),
+    ("rng state", "import torch\ndef f(): return torch.get_rng_state()", "random generator"),
+    ("generator", "import torch\ndef f(): return torch.rand(2, generator=torch.Generator().manual_seed(0))", "random generator"),
+    ("autograd.Function", """
+        import torch
+        class Square(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x): return x * x
+            @staticmethod
+            def backward(ctx, g): return g
+        args = (torch.ones(2, requires_grad=True),)
+        def f(x): return Square.apply(x)
+     """, "custom autograd.Function"),
+    ("torch.func", "import torch\nargs = (torch.ones(2),)\ndef f(x): return torch.func.vmap(torch.sin)(x)", "torch.func"),
+    ("tensor hook", "import torch\nargs = (torch.ones(2, requires_grad=True),)\ndef f(x): (x * 2).register_hook(print)", "hook"),
+    ("save", "import torch, io\nargs = (torch.ones(2),)\ndef f(x): torch.save(x, io.BytesIO())", "saves or loads"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, source, says", REFUSED, ids=[r[0] for r in REFUSED])
+def test_refuses(name, source, says):
+    program = Program(name, textwrap.dedent(source))
+    scope = program.build()
+    try:
+        _, watched = _C._watch(scope["f"], scope.get("args", ()), {})
+    except ValueError:
+        assert name == "raises"
+        return
+    refusals = watched.refusals()
+    assert any(says in what for what, _, _ in refusals), refusals
+    assert any(file == f"<{name}>" and line > 0 for _, file, line in refusals), refusals
+
+
+def test_refuses_an_unaudited_c_function():
+    import zlib
+
+    def f():
+        return zlib.crc32(b"abc")
+
+    _, watched = _C._watch(f, (), {})
+    [(what, file, line)] = watched.refusals()
+    assert what == "calls zlib.crc32, a C function that is not audited"
+    assert file == __file__ and line == f.__code__.co_firstlineno + 1
