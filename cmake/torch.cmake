@@ -1,5 +1,6 @@
 # Finds torch through the building Python: nobody sets a path, nothing of CUDA is looked up, and torch is
-# not imported (find_spec). Imports c10, torch_cpu, torch, torch_python as torch::<name>.
+# not imported (find_spec). Imports c10, torch_cpu, torch, torch_python as torch::<name>. Nothing is cached:
+# `pip install` builds in an environment that has another path every time.
 execute_process(
   COMMAND "${Python_EXECUTABLE}" -c "import importlib.util, os; s = importlib.util.find_spec('torch'); print(os.path.dirname(s.origin) if s else '')"
   OUTPUT_STRIP_TRAILING_WHITESPACE OUTPUT_VARIABLE FULGURITE_TORCH_DIR COMMAND_ERROR_IS_FATAL ANY)
@@ -12,12 +13,16 @@ string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" FULGURITE_TORCH_VERSION "${version
 if(NOT FULGURITE_TORCH_VERSION VERSION_EQUAL "2.13.0")
   message(WARNING "fulgurite is developed against torch 2.13.0; found ${FULGURITE_TORCH_VERSION} in ${FULGURITE_TORCH_DIR}")
 endif()
+message(STATUS "torch ${FULGURITE_TORCH_VERSION}: ${FULGURITE_TORCH_DIR}")
 
 foreach(lib c10 torch_cpu torch torch_python)
+  set(location "${FULGURITE_TORCH_DIR}/lib/lib${lib}.so")
+  if(NOT EXISTS "${location}")
+    message(FATAL_ERROR "torch ${FULGURITE_TORCH_VERSION} in ${FULGURITE_TORCH_DIR} has no lib/lib${lib}.so: reinstall it with `pip install --force-reinstall torch==2.13.0`")
+  endif()
   add_library(torch::${lib} SHARED IMPORTED)
-  find_library(FULGURITE_LIB_${lib} ${lib} PATHS "${FULGURITE_TORCH_DIR}/lib" NO_DEFAULT_PATH REQUIRED)
   set_target_properties(torch::${lib} PROPERTIES
-    IMPORTED_LOCATION "${FULGURITE_LIB_${lib}}"
+    IMPORTED_LOCATION "${location}"
     INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${FULGURITE_TORCH_DIR}/include;${FULGURITE_TORCH_DIR}/include/torch/csrc/api/include"
     INTERFACE_INCLUDE_DIRECTORIES "${FULGURITE_TORCH_DIR}/include;${FULGURITE_TORCH_DIR}/include/torch/csrc/api/include")
 endforeach()

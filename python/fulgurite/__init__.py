@@ -11,7 +11,13 @@ eager's results; ``last_traces``, ``last_backward_traces`` and ``last_prologue_t
 it, ``explain`` says what happened and why.
 """
 
-from fulgurite._load import _C  # checks the torch version before the core is loaded
+try:
+    from fulgurite._load import _C  # checks the torch version before the core is loaded
+except ImportError as problem:
+    from fulgurite import doctor
+
+    doctor.take_over(problem)  # if `python -m fulgurite doctor` is what runs
+    raise
 from fulgurite._C import CompileError, Error, Trace
 from fulgurite.inspection import (
     cache_hits,
@@ -21,19 +27,21 @@ from fulgurite.inspection import (
     last_backward_traces,
     last_prologue_traces,
     last_traces,
+    programs,
     recompiles,
 )
 from fulgurite.jit import jit
 from fulgurite.options import options
-from fulgurite import prims
+from fulgurite import logs, prims
 
 __version__ = _C.__version__
+logs.install()
 
 
 def _cmake_prefix_path() -> str:
     import os
 
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "cmake")
+    return os.path.join(os.path.dirname(os.path.abspath(_C.__file__)), "share", "cmake")
 
 
 cmake_prefix_path = _cmake_prefix_path()
@@ -54,5 +62,6 @@ __all__ = [
     "last_traces",
     "options",
     "prims",
+    "programs",
     "recompiles",
 ]

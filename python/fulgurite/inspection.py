@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fulgurite import _C
@@ -16,47 +19,103 @@ class Fallback(NamedTuple):
     count: int
 
 
+class Guard(NamedTuple):
+    """One fact that must still hold for a program to be used again, and why it is asked for."""
+
+    kind: str
+    expression: str
+    reason: str
+
+
+class Program(NamedTuple):
+    """One compiled specialisation: the stages of its traces, its guards, what it cost and how often it served."""
+
+    forward: tuple[_C.Trace, ...]
+    backward: tuple[_C.Trace, ...]
+    guards: tuple[Guard, ...]
+    hits: int
+    record_ms: float
+    """The recorded call: the program's own run, watched and written down."""
+    compile_ms: float
+    """Passes and plan."""
+
+    @property
+    def name(self) -> str:
+        return self.forward[-1].name
+
+    def passes(self) -> Iterator[tuple[str, int, float]]:
+        """Name, operators that it leaves and milliseconds of each pass, forward then backward."""
+        for trace in self.forward[1:]:
+            yield trace.stage, len(trace), trace.milliseconds
+        for trace in self.backward:
+            yield f"{trace.stage} (backward)", len(trace), trace.milliseconds
+
+
 class Prologue:
     """The guards of a compiled program, printed as a program that checks them."""
 
-    def __init__(self, name: str, guards: list[tuple[str, str, str]]) -> None:
+    def __init__(self, name: str, guards: tuple[Guard, ...]) -> None:
         self.name = name
         self.guards = guards
 
     def __str__(self) -> str:
         lines = [f"# {self.name}, guards: {len(self.guards)}", "def prologue(args, kwargs):"]
-        width = max((len(e) for _, e, _ in self.guards), default=0)
-        width = min(width, 88)
-        for kind, expression, reason in self.guards:
-            lines.append(f"    check({expression!r})".ljust(width + 16) + f"  # {kind}: {reason}")
+        width = max((len(repr(g.expression)) for g in self.guards), default=0)
+        width = min(width, 88) + len("check()")
+        for guard in self.guards:
+            check = f"check({guard.expression!r})"
+            lines.append(f"    {check:<{width}}  # {guard.kind}: {guard.reason}")
         lines.append("    return True")
         return "\n".join(lines)
 
     __repr__ = __str__
 
+    def __len__(self) -> int:
+        return len(self.guards)
 
-def _latest(jitted: Any) -> dict[str, Any]:
-    entries = _C._entries(function_of(jitted))
-    if not entries:
+
+def programs(jitted: Any) -> list[Program]:
+    """What is compiled for a function or module, most recently used first."""
+    return [
+        Program(
+            forward=tuple(e["forward"]),
+            backward=tuple(e["backward"]),
+            guards=tuple(Guard(*g) for g in e["guards"]),
+            hits=e["hits"],
+            record_ms=e["record_ms"],
+            compile_ms=e["compile_ms"],
+        )
+        for e in _C._entries(function_of(jitted))
+    ]
+
+
+def _latest(jitted: Any) -> Program:
+    found = programs(jitted)
+    if not found:
         reasons = fallbacks(jitted)
-        why = f"; the last reason: {reasons[-1].code}: {reasons[-1].reason}" if reasons else " (not called yet)"
+        why = (
+            f"; the last reason: {reasons[-1].code}: {reasons[-1].reason}"
+            if reasons
+            else " (not called yet)"
+        )
         raise RuntimeError(f"FG-014: nothing is compiled for this function{why}")
-    return entries[0]
+    return found[0]
 
 
 def last_traces(jitted: Any) -> list[_C.Trace]:
     """The stages of the forward program used last, from "recorded" to what runs ([-1])."""
-    return list(_latest(jitted)["forward"])
+    return list(_latest(jitted).forward)
 
 
 def last_backward_traces(jitted: Any) -> list[_C.Trace]:
     """The stages of the backward program; an empty list if the program has no gradient."""
-    return list(_latest(jitted)["backward"])
+    return list(_latest(jitted).backward)
 
 
 def last_prologue_traces(jitted: Any) -> list[Prologue]:
     """The guards, as a list with one program."""
-    return [Prologue(last_traces(jitted)[-1].name, _latest(jitted)["guards"])]
+    latest = _latest(jitted)
+    return [Prologue(latest.name, latest.guards)]
 
 
 def cache_hits(jitted: Any) -> int:
@@ -79,23 +138,99 @@ def recompiles(jitted: Any) -> list[str]:
     return list(_C._recompiles(function_of(jitted)))
 
 
-def explain(jitted: Any) -> str:
-    """What was compiled, how calls were served, and why not where they were not."""
-    f = function_of(jitted)
-    entries = _C._entries(f)
-    lines = [f"{f!r}"]
-    for i, e in enumerate(entries):
-        forward, backward = e["forward"], e["backward"]
-        lines.append(
-            f"program {i}: {len(forward[0])} operators recorded, {len(forward[-1])} forward"
-            + (f", {len(backward[-1])} backward" if backward else "")
-            + f", {len(e['guards'])} guards, {e['hits']} calls"
+class Explanation:
+    """What was compiled, how calls were served, and why not where they were not: as it was when asked for.
+
+    ``str()`` is the text; a notebook shows the HTML report; ``save(path)`` writes it to a file.
+    """
+
+    def __init__(self, jitted: Any) -> None:
+        self.name = name_of(jitted)
+        self.hits = cache_hits(jitted)
+        self.misses = cache_misses(jitted)
+        self.programs = programs(jitted)
+        self.fallbacks = fallbacks(jitted)
+        self.recompiles = recompiles(jitted)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    __repr__ = __str__
+
+    def __contains__(self, text: str) -> bool:
+        return text in str(self)
+
+    def _lines(self) -> Iterator[str]:
+        yield (
+            f"{self.name}: {_count(len(self.programs), 'program')}, {_count(self.hits, 'call')} served by them, "
+            f"{self.misses} recorded or run eagerly"
         )
-        lines.append(f"  recorded in {e['record_ms']:.2f} ms, compiled in {e['compile_ms']:.2f} ms:")
-        for t in [*forward, *backward]:
-            lines.append(f"    {t.stage:<14} {len(t):4d} ops  {t.milliseconds:7.3f} ms")
-    for why in _C._recompiles(f):
-        lines.append(f"recorded again: {why}")
-    for fallback in fallbacks(jitted):
-        lines.append(f"eager, {fallback.count}x: {fallback.code}: {fallback.reason}")
-    return "\n".join(lines)
+        for i, program in enumerate(self.programs):
+            yield from _program_lines(i, program)
+        for why, count in _counted(self.recompiles):
+            yield f"recorded again{_times(count)}: {why}"
+        for fallback in self.fallbacks:
+            yield f"eager{_times(fallback.count)}: {fallback.code}: {fallback.reason}"
+        if not self.programs and not self.fallbacks:
+            yield "not called yet"
+
+    def html(self) -> str:
+        """The report as one self-contained page."""
+        from fulgurite import report
+
+        return report.page([self], title=f"fulgurite: {self.name}")
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the report; returns the absolute path."""
+        from fulgurite import report
+
+        return report.write(path, [self], title=f"fulgurite: {self.name}")
+
+    def _repr_html_(self) -> str:
+        # In a frame of its own, so that neither page's styles reach the other.
+        return (
+            f'<iframe title="fulgurite: {html.escape(self.name)}" style="width:100%;height:42rem;border:0" '
+            f'srcdoc="{html.escape(self.html())}"></iframe>'
+        )
+
+
+def _program_lines(number: int, program: Program) -> Iterator[str]:
+    kinds = f"{len(program.forward[-1])} operators forward"
+    if program.backward:
+        kinds += f", {len(program.backward[-1])} backward"
+    yield (
+        f"program {number}: {len(program.forward[0])} operators recorded; {kinds}; "
+        f"{_count(len(program.guards), 'guard')}; served {_count(program.hits, 'call')}"
+    )
+    yield (
+        f"  recorded in {program.record_ms:.2f} ms, compiled in {program.compile_ms:.2f} ms; "
+        "executor: aten takes every operator"
+    )
+    for stage, operators, milliseconds in program.passes():
+        yield f"    {stage:<24} {operators:4d} operators {milliseconds:9.3f} ms"
+
+
+def explain(jitted: Any) -> Explanation:
+    """What was compiled, how calls were served, and why not where they were not."""
+    return Explanation(jitted)
+
+
+def name_of(jitted: Any) -> str:
+    """The name of the function or the class of the module behind ``jitted``."""
+    inner = function_of(jitted).__wrapped__
+    return getattr(inner, "__qualname__", None) or type(inner).__qualname__
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _times(count: int) -> str:
+    return f", {count} times" if count > 1 else ""
+
+
+def _counted(texts: list[str]) -> list[tuple[str, int]]:
+    counts: dict[str, int] = {}
+    for text in texts:
+        counts[text] = counts.get(text, 0) + 1
+    return list(counts.items())

@@ -14,6 +14,9 @@ from fulgurite import options as _options
 
 F = TypeVar("F", bound=Callable)
 
+made: list[Callable[[Any], None]] = []
+"""Called with each JitFunction that ``jit`` makes (the command line's ``explain`` collects them)."""
+
 
 def jit(fn: F | None = None, **given: Any) -> F:
     """Compiles a function or an ``nn.Module``.
@@ -49,7 +52,7 @@ def _name_of(fn: Any) -> str:
 
 
 def _make(fn: Any, values: dict[str, Any]) -> Any:
-    return _C._jit(
+    jitted = _C._jit(
         fn,
         _name_of(fn),
         fullgraph=values["fullgraph"],
@@ -57,6 +60,9 @@ def _make(fn: Any, values: dict[str, Any]) -> Any:
         reinplace=values["reinplace"],
         max_entries=values["max_entries"],
     )
+    for tell in made:
+        tell(jitted)
+    return jitted
 
 
 # ---- modules ---------------------------------------------------------------------------------------------

@@ -21,3 +21,4 @@ expect_int = _ops.expect_int.default
 expect_float = _ops.expect_float.default
 expect_bool = _ops.expect_bool.default
 expect_sizes = _ops.expect_sizes.default
+replace = _ops.replace.default

@@ -264,7 +264,8 @@ Call arrange(std::string callee, const Op& op, const std::vector<Arg>& args) {
   std::vector<bool> is_default(args.size(), false);
   size_t must_be_positional = 0;
   for (size_t i = 0; i < args.size(); ++i) {
-    is_default[i] = formal[i].default_value() &&
+    // Some bindings have another default for the reduction of a loss than their schema.
+    is_default[i] = formal[i].default_value() && formal[i].name() != "reduction" &&
                     same_arg(args[i], normalized(Arg(*formal[i].default_value()), formal[i]));
     const bool no_keyword = is_python_keyword(formal[i].name()) || formal[i].name() == "self";
     if (!is_default[i] && no_keyword) must_be_positional = i + 1;

@@ -1,6 +1,8 @@
 #include "ir/trace.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace fulgurite::ir {
 
@@ -17,6 +19,20 @@ bool TensorType::is_contiguous() const {
     if (sizes[i] == 1) continue;
     if (strides[i] != expected) return false;
     expected *= sizes[i];
+  }
+  return true;
+}
+
+bool TensorType::is_dense() const {
+  std::vector<std::pair<int64_t, int64_t>> dims;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] != 1) dims.emplace_back(strides[i], sizes[i]);
+  if (numel() == 0) return true;
+  std::sort(dims.begin(), dims.end());
+  int64_t expected = 1;
+  for (auto [stride, size] : dims) {
+    if (stride != expected) return false;
+    expected *= size;
   }
   return true;
 }

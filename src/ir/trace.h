@@ -9,8 +9,9 @@
 // Aliasing   A *recorded* trace keeps in-place ops and views: there a value is a tensor variable, and
 //            a mutable operator changes the variables that share its storage. Which values share a
 //            storage is a recorded fact (`Value::storage`), never guessed from the operator.
-//            A *functional* trace has no mutable operator before `epilogue`: there a value never
-//            changes, and whether two values share memory cannot be observed.
+//            A *functional* trace has no mutable operator before `epilogue` (except on a copy made for
+//            it and read only afterwards, where an operator has no functional variant): there a value
+//            never changes, and whether two values share memory cannot be observed.
 // Effects    What the caller can see (write-backs into inputs, outputs that alias inputs) stands at the
 //            end, from bind `epilogue` on. The epilogue runs on the caller's own tensors with
 //            autograd on, so that histories, views and version counters come out as in eager.
@@ -57,6 +58,7 @@ struct TensorType {
 
   int64_t numel() const;
   bool is_contiguous() const;
+  bool is_dense() const;  // non-overlapping, without gaps: a permutation of a contiguous tensor
   bool operator==(const TensorType& other) const = default;
 };
 

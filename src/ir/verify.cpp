@@ -154,14 +154,27 @@ class Verifier {
   void check_bind(size_t index) {
     const Bind& bind = trace_.binds[index];
     const c10::FunctionSchema& schema = bind.op.schema();
-    if (trace_.functional && index < trace_.epilogue && schema.is_mutable())
-      fault("the mutable operator " + bind.op.id() + " stands in the functional part", index);
+    if (trace_.functional && index < trace_.epilogue && schema.is_mutable()) check_write(bind, index);
     check_location(bind.location, index);
     if (bind.region < -1 || bind.region >= static_cast<int32_t>(trace_.regions.size()))
       fault("the region " + std::to_string(bind.region) + " does not exist", index);
     for_each_arg(bind, [&](ValueId id) { use(id, index, "uses"); });
     check_call(bind.op, bind.args, bind.results, index);
     for_each_result(bind, [&](ValueId id) { define(id, index); });
+  }
+
+  // In the functional part an operator may write only into copies that the trace made for it.
+  void check_write(const Bind& bind, size_t index) {
+    for (size_t i = 0; i < bind.args.size(); ++i) {
+      const auto* alias = bind.op.schema().arguments()[i].alias_info();
+      if (alias == nullptr || !alias->isWrite()) continue;
+      for_each_value(bind.args[i], [&](ValueId id) {
+        if (exists(id) && trace_.value(id).kind != ValueKind::Result)
+          fault("the mutable operator " + bind.op.id() + " stands in the functional part and writes the input or constant '" +
+                    trace_.value(id).name + "'",
+                index);
+      });
+    }
   }
 
   void check_call(const Op& op, const std::vector<Arg>& args, const std::vector<Result>& results,

@@ -54,6 +54,11 @@ const std::vector<Card>& cards() {
       {"aten::select", kNone, {}, -1, nullptr, "aten::select_scatter"},
       {"aten::slice", kNone, {}, -1, nullptr, "aten::slice_scatter"},
       {"aten::diagonal", kNone, {}, -1, nullptr, "aten::diagonal_scatter"},
+      {"aten::_conj", kNone, {}, -1, nullptr, nullptr, "aten::conj_physical"},
+      {"aten::_neg_view", kNone, {}, -1, nullptr, nullptr, "aten::neg"},
+      {"aten::view_as_real", kNone, {}, -1, nullptr, nullptr, "aten::view_as_complex"},
+      {"aten::view_as_complex", kNone, {}, -1, nullptr, nullptr, "aten::view_as_real"},
+      {"aten::copy_", kCopies},
       // ---- effects ----
       {"fulgurite::expect_int", kEffect},
       {"fulgurite::expect_float", kEffect},
@@ -65,6 +70,8 @@ const std::vector<Card>& cards() {
       {"aten::native_batch_norm", kNone, {3, 4}, 5, "aten::_native_batch_norm_legit_functional"},
       {"aten::cudnn_batch_norm", kNone, {3, 4}, 5, nullptr},
       {"aten::miopen_batch_norm", kNone, {3, 4}, 5, nullptr},
+      // ---- in-place operators whose functional variant has another name ----
+      {"aten::normal_", kNone, {}, -1, "aten::normal_functional"},
       // ---- shapes that depend on data and lack the tag ----
       {"aten::nonzero", kDataDependentShape},
       {"aten::masked_select", kDataDependentShape},

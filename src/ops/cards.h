@@ -19,6 +19,7 @@ enum Trait : uint32_t {
   kIdentity = 1 << 4,             // a view with the geometry of argument 0 itself
   kEffect = 1 << 5,               // must run although nobody uses its results
   kDataDependentShape = 1 << 6,
+  kCopies = 1 << 7,               // copy_
 };
 
 struct Card {
@@ -29,9 +30,11 @@ struct Card {
   std::vector<int> hidden_writes = {};
   int only_if = -1;
   const char* functional = nullptr;
-  // For a view: the operator that writes a new value of the view back into its base, taking
-  // (base, new view, the view's other arguments); or, if `inverse_takes_view_only`, the inverse view.
+  // For a view: the operator that writes a new value of the view back into its base; it takes (base, new
+  // value of the view, the view's other arguments).
   const char* scatter = nullptr;
+  // For a view that shows other values than its base has: the operator that inverts it.
+  const char* inverse = nullptr;
 };
 
 // nullptr if the operator has none.

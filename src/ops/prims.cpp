@@ -3,6 +3,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/as_strided_scatter.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/where.h>
+#include <c10/core/GradMode.h>
 #include <torch/library.h>
 
 #include <cstring>
@@ -16,8 +19,18 @@ at::Tensor& copy_impl(const at::Tensor& source, at::Tensor& destination) {
   return destination.copy_(source);
 }
 
-at::Tensor set_data_impl(const at::Tensor& /*self*/, const at::Tensor& data) {
-  return data.detach();
+at::Tensor set_data_impl(const at::Tensor& self, const at::Tensor& data) {
+  if (!c10::GradMode::is_enabled() || !self.requires_grad()) return data.detach();
+  // Under autograd (create_graph): a clone has the identity as its gradient, and saves nothing.
+  at::Tensor result = self.clone();
+  result.detach().copy_(data);
+  return result;
+}
+
+at::Tensor replace_impl(const at::Tensor& self, const at::Tensor& data) {
+  if (!c10::GradMode::is_enabled() || !self.requires_grad()) return data;
+  // Under autograd (create_graph): an operator whose gradients are those.
+  return at::where(at::ones({}, self.options().dtype(at::kBool).requires_grad(false)), data, self);
 }
 
 at::Tensor data_impl(const at::Tensor& self) { return self.variable_data(); }
@@ -64,6 +77,7 @@ void expect_sizes_impl(const at::Tensor& self, at::IntArrayRef sizes) {
 TORCH_LIBRARY(fulgurite, m) {
   m.def("copy_(Tensor source, Tensor(a!) destination) -> Tensor(a!)");
   m.def("set_data(Tensor self, Tensor data) -> Tensor");
+  m.def("replace(Tensor self, Tensor(a) data) -> Tensor(a)");
   m.def("data(Tensor(a) self) -> Tensor(a)");
   m.def("conform(Tensor self, ScalarType dtype, int[] strides) -> Tensor");
   m.def("strided_view(Tensor(a) self, int[] size, int[] stride, int offset) -> Tensor(a)");
@@ -79,6 +93,7 @@ TORCH_LIBRARY(fulgurite, m) {
 TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
   m.impl("copy_", copy_impl);
   m.impl("set_data", set_data_impl);
+  m.impl("replace", replace_impl);
   m.impl("data", data_impl);
   m.impl("conform", conform_impl);
   m.impl("strided_view", strided_view_impl);
@@ -103,6 +118,7 @@ namespace prims {
   }
 FULGURITE_PRIM(copy_)
 FULGURITE_PRIM(set_data)
+FULGURITE_PRIM(replace)
 FULGURITE_PRIM(data)
 FULGURITE_PRIM(conform)
 FULGURITE_PRIM(strided_view)

@@ -5,6 +5,8 @@
 //                                  gradient goes to the source, none to the destination
 //   set_data(self, data)           the values of `data` under the autograd identity of `self`: what a
 //                                  write under no_grad or through detach() leaves behind
+//   replace(self, data)            data, as what copy_ under autograd makes of self: the gradient goes to
+//                                  data, zeros to self
 //   data(self) -> alias            Tensor.data: an alias with a version counter of its own
 //   conform(self, dtype, strides)  the same values in this dtype and with these strides; self if it has them
 //   strided_view(self, size, stride, offset) -> alias      as_strided, offset relative to self
@@ -21,6 +23,7 @@ namespace fulgurite::prims {
 
 const ir::Op& copy_();
 const ir::Op& set_data();
+const ir::Op& replace();
 const ir::Op& data();
 const ir::Op& conform();
 const ir::Op& strided_view();

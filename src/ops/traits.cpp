@@ -27,6 +27,13 @@ const std::vector<std::string>& overloads_of(const std::string& name) {
   return it == table->end() ? none : it->second;
 }
 
+// The same type, up to an optional that is never None where it matters.
+bool admits(const c10::Type& want, const c10::Type& have) {
+  if (want == have) return true;
+  const auto* optional = have.castRaw<c10::OptionalType>();
+  return optional != nullptr && *optional->getElementType() == want;
+}
+
 // Does `functional` take, in order and by type, the arguments of `op` without those in `skipped`?
 std::optional<Functional> match(const ir::Op& op, const ir::Op& functional, const std::vector<bool>& skipped) {
   const auto& have = op.schema().arguments();
@@ -35,7 +42,7 @@ std::optional<Functional> match(const ir::Op& op, const ir::Op& functional, cons
   size_t i = 0;
   for (const c10::Argument& w : want) {
     while (i < have.size() && skipped[i]) ++i;
-    if (i == have.size() || have[i].name() != w.name() || *have[i].real_type() != *w.real_type()) return std::nullopt;
+    if (i == have.size() || have[i].name() != w.name() || !admits(*w.real_type(), *have[i].real_type())) return std::nullopt;
     f.argument_of.push_back(static_cast<int>(i++));
   }
   while (i < have.size() && skipped[i]) ++i;
@@ -63,14 +70,16 @@ std::optional<Functional> find_functional(const ir::Op& op) {
     candidate_name.pop_back();
     std::fill(outs.begin(), outs.end(), false);
   }
+  std::optional<Functional> found;
   for (const std::string& overload : overloads_of(candidate_name)) {
     auto candidate = ir::Op::find(candidate_name, overload);
     if (!candidate || *candidate == op) continue;
-    if (in_place && overload != op.overload()) continue;
     auto f = match(op, *candidate, outs);
-    if (f && f->op.schema().returns().size() == writes) return f;
+    if (!f || f->op.schema().returns().size() != writes) continue;
+    if (overload == op.overload()) return f;
+    if (!found) found = f;
   }
-  return std::nullopt;
+  return found;
 }
 
 }  // namespace
@@ -122,6 +131,8 @@ bool reads_only_metadata(const ir::Op& op) { return has_trait(op, kReadsMetadata
 
 bool is_pure(const ir::Op& op) { return !has_effect(op) && !has_trait(op, kUninitialised); }
 
+bool copies_argument(const ir::Op& op) { return has_trait(op, kCopies); }
+
 bool lifts_constant(const ir::Op& op) { return has_trait(op, kLiftsConstant); }
 bool leaves_memory_uninitialised(const ir::Op& op) { return has_trait(op, kUninitialised); }
 
@@ -135,6 +146,24 @@ bool is_view(const ir::Op& op) {
   const auto* returned = schema.returns()[0].alias_info();
   const auto* argument = schema.arguments()[0].alias_info();
   return returned != nullptr && argument != nullptr && !returned->isWrite() && !argument->isWrite();
+}
+
+std::optional<ir::Op> view_variant(const ir::Op& op) {
+  std::string name = op.name();
+  if (name.back() != '_') return std::nullopt;
+  name.pop_back();
+  for (const std::string& overload : overloads_of(name)) {
+    auto candidate = ir::Op::find(name, overload);
+    if (candidate && is_view(*candidate) &&
+        match(op, *candidate, std::vector<bool>(op.schema().arguments().size(), false)))
+      return candidate;
+  }
+  return std::nullopt;
+}
+
+const char* inverse_of_value_view(const ir::Op& op) {
+  const Card* card = card_of(op);
+  return card == nullptr ? nullptr : card->inverse;
 }
 
 bool cuts_gradient(const ir::Op& op) { return has_trait(op, kCutsGradient); }
@@ -153,9 +182,11 @@ std::optional<ir::Op> in_place_variant(const ir::Op& op) {
   std::optional<ir::Op> found;
   // Functional variants of random in-place operators copy their argument first; pure ones do not read it twice.
   if (!is_mutable(op)) {
-    if (auto candidate = ir::Op::find(op.name() + "_", op.overload())) {
+    for (const std::string& overload : overloads_of(op.name() + "_")) {
+      auto candidate = ir::Op::find(op.name() + "_", overload);
+      if (!candidate || candidate->handle().hasTag(at::Tag::inplace_view)) continue;
       const auto functional = functional_variant(*candidate);
-      if (functional && functional->op == op && !candidate->handle().hasTag(at::Tag::inplace_view)) found = candidate;
+      if (functional && functional->op == op) found = candidate;
     }
   }
   return cache.emplace(op, found).first->second;

@@ -25,14 +25,22 @@ bool has_data_dependent_shape(const ir::Op& op);
 bool reads_only_metadata(const ir::Op& op);
 // Same results for same arguments, no effects: may be merged with an equal bind.
 bool is_pure(const ir::Op& op);
+// copy_: what it writes is a copy of its second argument.
+bool copies_argument(const ir::Op& op);
 // lift_fresh: its argument is a literal of the program.
 bool lifts_constant(const ir::Op& op);
 // empty and its kin.
 bool leaves_memory_uninitialised(const ir::Op& op);
 // t_, squeeze_, resize_, set_, detach_: change what the tensor is, not what its memory holds.
 bool changes_geometry_in_place(const ir::Op& op);
+// For an operator that changes what a tensor is in place: the view that it turns the tensor into; none for
+// resize_ and set_.
+std::optional<ir::Op> view_variant(const ir::Op& op);
 // Every result is a view of argument 0 by its schema, e.g. select, split.
 bool is_view(const ir::Op& op);
+// For a view that shows other values than its base has (_conj, view_as_real): the operator that turns a new
+// value of the view into one of the base; nullptr for all other views.
+const char* inverse_of_value_view(const ir::Op& op);
 // detach, data, alias of a no-grad kind: a view that gradients do not pass.
 bool cuts_gradient(const ir::Op& op);
 

@@ -39,6 +39,7 @@ struct Variable {
   const Bind* view = nullptr;  // how; nullptr with a parent: by recorded geometry alone
   bool single = true;          // `view` has this variable as its only result
   bool cut = false;            // gradients do not pass from the parent
+  bool rename = false;         // the parent after t_, squeeze_, ...: the same tensor
   bool separate_version = false;  // .data: writes through it bump no version that others see
   Value facts;                 // type, storage and offset as last recorded
   ValueId input = kNoValue;    // of the functional trace, if the variable is an input or constant
@@ -225,33 +226,43 @@ class Functionalizer {
     std::vector<ValueId> before;
     for (int i : chain) before.push_back(read(i));
     Storage& s = storage(vars_[index]);
-    const size_t now = b_.trace().binds.size();
     bool bumps = bumps_version;
     for (int i : chain) bumps = bumps && !vars_[i].separate_version;
-    if (bumps) {
-      for (int i : s.variables) {
-        const Variable& v = vars_[i];
-        if (v.version == s.version && v.current != kNoValue) mark_overwritten(v.current, now);
-      }
+    for (int i : s.variables) {
+      const Variable& v = vars_[i];
+      if (v.version == s.version && v.current != kNoValue) mark_overwritten(v.current, operator_bind_);
     }
-    bool differentiable = grad_mode_ && requires_grad(contents);
-    for (size_t k = 0; k < chain.size(); ++k) {
+    bool seen = grad_mode_;  // by autograd
+    std::vector<int> current;
+    for (size_t k = 0; k < chain.size();) {
       Variable& v = vars_[chain[k]];
-      if (!differentiable && requires_grad(before[k])) {
+      current.push_back(chain[k]);
+      if (!seen && requires_grad(before[k])) {
         // A write that autograd does not see: new data under the old history.
         contents = emit(prims::set_data(), {Arg(before[k]), Arg(contents)}, v.facts, true);
       }
       v.current = contents;
       v.written = true;
-      v.history_changed = v.history_changed || differentiable;
+      v.history_changed = v.history_changed || (seen && requires_grad(contents));
       v.version_bumped = v.version_bumped || bumps;
-      if (k + 1 < chain.size()) {
-        contents = scatter(v, before[k + 1], contents);
-        differentiable = differentiable && !v.cut;
+      // Where elements share memory (expand) there is no value to put back; the base beyond it has one.
+      size_t next = k + 1;
+      bool cut = v.cut;
+      for (; next < chain.size() && overlaps_itself(vars_[chain[next]].facts.tensor()); ++next) {
+        const Variable& skipped = vars_[chain[next]];
+        cut = cut || skipped.cut;
+        if (skipped.view != nullptr && ops::inverse_of_value_view(skipped.view->op) != nullptr)
+          throw Refusal("FG-164", "a conjugate or negative view of an expanded tensor is written");
       }
+      if (next < chain.size()) {
+        contents = next == k + 1 ? scatter(v, before[next], contents)
+                                 : scatter_strided(v, vars_[chain[next]], before[next], contents);
+        seen = seen && !cut;
+      }
+      k = next;
     }
     ++s.version;
-    for (int i : chain) vars_[i].version = s.version;
+    for (int i : current) vars_[i].version = s.version;
   }
 
   void mark_overwritten(ValueId id, size_t now) {
@@ -265,6 +276,9 @@ class Functionalizer {
     const bool rg = requires_grad(base) || (requires_grad(contents) && !v.cut);
     const auto& vt = v.facts.tensor();
     const auto& pt = p.facts.tensor();
+    if (v.view != nullptr && v.single) {
+      if (const char* inverse = ops::inverse_of_value_view(v.view->op)) return emit(Op::get(inverse), {Arg(contents)}, p.facts, rg);
+    }
     if (vt.sizes == pt.sizes && vt.strides == pt.strides && vt.dtype == pt.dtype && v.facts.offset == p.facts.offset)
       return contents;
     if (v.view != nullptr && v.single) {
@@ -278,16 +292,31 @@ class Functionalizer {
           vt.dtype == pt.dtype) {
         return emit(Op::get("aten::view"), {Arg(contents), Arg(ints(pt.sizes))}, p.facts, rg);
       }
-      if (v.view->op.name() == "aten::view_as_real")
-        return emit(Op::get("aten::view_as_complex"), {Arg(contents)}, p.facts, rg);
-      if (v.view->op.name() == "aten::view_as_complex")
-        return emit(Op::get("aten::view_as_real"), {Arg(contents)}, p.facts, rg);
     }
+    return scatter_strided(v, p, base, contents);
+  }
+
+  ValueId scatter_strided(const Variable& v, const Variable& p, ValueId base, ValueId contents) {
     require_same_dtype(v, p);
+    const auto& vt = v.facts.tensor();
     return emit(prims::strided_scatter(),
                 {Arg(base), Arg(contents), Arg(ints(vt.sizes)), Arg(ints(vt.strides)),
                  Arg(IValue(v.facts.offset - p.facts.offset))},
-                p.facts, rg);
+                p.facts, requires_grad(base) || (requires_grad(contents) && !v.cut));
+  }
+
+  // Two elements may share memory (expand, some as_strided).
+  static bool overlaps_itself(const ir::TensorType& t) {
+    std::vector<std::pair<int64_t, int64_t>> dims;
+    for (size_t d = 0; d < t.sizes.size(); ++d)
+      if (t.sizes[d] > 1) dims.emplace_back(t.strides[d], t.sizes[d]);
+    std::sort(dims.begin(), dims.end());
+    int64_t reach = 0;
+    for (auto [stride, size] : dims) {
+      if (stride <= reach) return true;
+      reach += stride * (size - 1);
+    }
+    return false;
   }
 
   // ---- one recorded bind ---------------------------------------------------------------------------
@@ -389,6 +418,7 @@ class Functionalizer {
       vars_[v].single = single;
       vars_[v].cut = ops::cuts_gradient(bind.op) ||
                      (in_.value(source).tensor().requires_grad && !in_.value(recorded).tensor().requires_grad);
+      vars_[v].rename = !schema_view;  // _unsafe_view and the like: eager does not know it as a view
       vars_[v].separate_version = bind.op == prims::data();
       return vars_[v].current =
                  b_.add_value(typed(vars_[v].facts.tensor(), vars_[v].facts.tensor().requires_grad));
@@ -421,14 +451,17 @@ class Functionalizer {
 
   // t_, squeeze_, ...: the variable becomes a view of what it was.
   void geometry_change(const Bind& bind) {
-    std::string name = bind.op.name();
-    name.pop_back();
-    const auto functional = Op::find(name, bind.op.overload());
+    const auto functional = ops::view_variant(bind.op);
     if (!functional || !std::holds_alternative<ValueId>(bind.args[0]) || bind.results.size() != 1)
       throw Refusal("FG-154", bind.op.id() + " changes what a tensor is, in a way that is not compiled yet");
     views_of_changes_.push_back(std::make_unique<Bind>(bind));
     views_of_changes_.back()->op = *functional;
+    const int changed = variable_of_[std::get<ValueId>(bind.args[0])];
+    if (storage(vars_[changed]).visible)
+      throw Refusal("FG-140", bind.op.id() + " changes the shape of a view of a tensor that the caller can see");
     view(*views_of_changes_.back());
+    const auto result = std::get<ValueId>(bind.results[0]);
+    if (result != kNoValue && variable_of_[result] >= 0) vars_[variable_of_[result]].rename = true;
   }
 
   void mutation(const Bind& bind, const std::vector<size_t>& written) {
@@ -437,22 +470,33 @@ class Functionalizer {
     for (size_t i : written)
       ir::for_each_value(bind.args[i], [&](ValueId id) { targets.push_back(variable_of_[id]); });
     for (int t : targets) {
-      if (vars_[t].is_constant) continue;
+      if (overlaps_itself(vars_[t].facts.tensor()))
+        throw Refusal("FG-165", bind.op.id() + " writes a tensor whose elements share memory");
+      if (bind.grad_mode) check_multiple_views(bind, vars_[t]);
     }
     std::vector<ValueId> contents;
     const auto functional = ops::functional_variant(bind.op);
+    const bool is_copy = ops::copies_argument(bind.op);
     const size_t old_results = written_is_hidden(bind) ? bind.results.size() : 0;
-    if (functional && bind.op != functional->op) {
+    if (is_copy) {
+      contents = {copied(bind, vars_[targets[0]].facts)};
+      const ValueId before = read(targets[0]);
+      if (bind.grad_mode && requires_grad(before))
+        contents[0] = emit(prims::replace(), {Arg(before), Arg(contents[0])}, vars_[targets[0]].facts, true);
+    } else if (functional && bind.op != functional->op && !draws_in_memory_order(bind, targets)) {
       contents = apply_functional(bind, *functional, written, old_results);
     } else {
       contents = apply_to_clones(bind, written);
     }
+    operator_bind_ = b_.trace().binds.size() - 1;
     if (contents.size() != targets.size())
       throw Refusal("FG-155", bind.op.id() + ": expected " + std::to_string(targets.size()) + " written tensors, found " +
                                   std::to_string(contents.size()));
     // Results that are the written tensors: the same variables, with the facts after the write.
     size_t next = 0;
     for (size_t r = 0; r < bind.results.size() && !written_is_hidden(bind); ++r) {
+      const auto* alias = bind.op.schema().returns()[r].alias_info();
+      if (alias == nullptr || !alias->isWrite()) continue;
       ir::for_each_value(bind.results[r], [&](ValueId id) {
         for (size_t t = 0; t < targets.size(); ++t) {
           const size_t pick = (next + t) % targets.size();
@@ -467,8 +511,70 @@ class Functionalizer {
         throw Refusal("FG-157", bind.op.id() + " returns a tensor that is none of those it writes");
       });
     }
-    for (size_t t = 0; t < targets.size(); ++t) write(targets[t], contents[t], true);
+    for (size_t t = 0; t < targets.size(); ++t) write(targets[t], contents[t], !written_is_hidden(bind));
   }
+
+  // Random numbers are drawn in the order of the memory that they fill: another layout, other numbers.
+  bool draws_in_memory_order(const Bind& bind, const std::vector<int>& targets) const {
+    if (!ops::is_random(bind.op)) return false;
+    for (int t : targets)
+      if (!vars_[t].facts.tensor().is_contiguous()) return true;
+    return false;
+  }
+
+  // Eager refuses to use the results of split, unbind, ... after their base was written under autograd.
+  void check_multiple_views(const Bind& bind, const Variable& target) {
+    for (int i : storage(target).variables) {
+      const Variable& v = vars_[i];
+      if (v.parent >= 0 && v.view != nullptr && !v.single && v.facts.tensor().requires_grad)
+        throw Refusal("FG-163", bind.op.id() + " writes memory of which split, unbind or another operator gave several "
+                                              "views that require grad");
+    }
+  }
+
+  // copy_(self, src): the values of src in the geometry of self, in memory of its own.
+  ValueId copied(const Bind& bind, const Value& target) {
+    static const Op to_copy = Op::get("aten::_to_copy");
+    static const Op clone = Op::get("aten::clone");
+    static const Op expand = Op::get("aten::expand");
+    if (!std::holds_alternative<ValueId>(bind.args[1]))
+      throw Refusal("FG-161", "copy_ of a number into a tensor is not compiled yet");
+    ValueId src = read_recorded(std::get<ValueId>(bind.args[1]));
+    const ir::TensorType& want = target.tensor();
+    const ir::TensorType have = b_.value(src).tensor();
+    const bool differentiable = requires_grad(src) && bind.grad_mode && differentiable_type(want.dtype);
+    Value like = b_.value(src);
+    ir::TensorType& type = std::get<ir::TensorType>(like.type);
+    type.dtype = want.dtype;
+    type.device = want.device;
+    type.strides = ir::default_strides(type.sizes);
+    const IValue none;
+    if (have.dtype != want.dtype || have.device != want.device) {
+      src = emit(to_copy,
+                 {Arg(src), Arg(IValue(static_cast<int64_t>(want.dtype))), Arg(none), Arg(IValue(want.device)), Arg(none),
+                  Arg(IValue(false)), Arg(IValue(static_cast<int64_t>(at::MemoryFormat::Contiguous)))},
+                 like, differentiable);
+    } else {
+      src = emit(clone, {Arg(src), Arg(IValue(static_cast<int64_t>(at::MemoryFormat::Contiguous)))}, like, differentiable);
+    }
+    if (have.sizes != want.sizes) {
+      type.strides = {};
+      const auto lead = want.sizes.size() - have.sizes.size();
+      const ir::Dims dense = ir::default_strides(have.sizes);
+      for (size_t d = 0; d < want.sizes.size(); ++d)
+        type.strides.push_back(d < lead || have.sizes[d - lead] != want.sizes[d] ? 0 : dense[d - lead]);
+      type.sizes = want.sizes;
+      src = emit(expand, {Arg(src), Arg(ints(want.sizes)), Arg(IValue(false))}, like, differentiable);
+    }
+    if (type.strides != want.strides) {
+      type.strides = want.strides;
+      src = emit(prims::conform(), {Arg(src), Arg(IValue(static_cast<int64_t>(want.dtype))), Arg(ints(want.strides))}, like,
+                 differentiable);
+    }
+    return src;
+  }
+
+  static bool differentiable_type(at::ScalarType t) { return at::isFloatingType(t) || at::isComplexType(t); }
 
   bool written_is_hidden(const Bind& bind) const { return !bind.op.schema().is_mutable(); }
 
@@ -562,7 +668,13 @@ class Functionalizer {
     for (ValueId c : contents)
       if (requires_grad(c))
         throw Refusal("FG-158", bind.op.id() + " writes a tensor that requires grad and has no functional variant");
-    for (const Result& r : bind.results) {
+    for (size_t i = 0; i < bind.results.size(); ++i) {
+      const Result& r = bind.results[i];
+      const auto* alias = bind.op.schema().returns()[i].alias_info();
+      if (alias == nullptr || !alias->isWrite()) {
+        out.results.push_back(define(r));
+        continue;
+      }
       Result nothing = r;
       if (auto* id = std::get_if<ValueId>(&nothing)) *id = kNoValue;
       if (auto* list = std::get_if<ValueList>(&nothing))
@@ -645,42 +757,26 @@ class Functionalizer {
       if (storage(vars_[i]).version == 0 || !changed(static_cast<int>(i))) continue;
       write_backs.push_back({static_cast<int>(i), read(static_cast<int>(i))});
     }
-    std::unordered_map<int, int> views_of_root;  // root -> how many outputs live on its storage
     std::vector<int> outputs;
-    for (ValueId id : in_.outputs) {
-      const int v = id == kNoValue ? -1 : variable_of_[id];
-      if (std::find(outputs.begin(), outputs.end(), v) == outputs.end() && v >= 0) ++views_of_root[root(v)];
-      outputs.push_back(v);
-    }
+    for (ValueId id : in_.outputs) outputs.push_back(id == kNoValue ? -1 : variable_of_[id]);
     std::vector<ValueId> grads;
     for (const Bind* g : deferred_) grads.push_back(fresh(mapped(g->args[1])));
-    struct Out {
-      ValueId value = kNoValue;
-      std::vector<int> chain;  // views to be made by the epilogue, outermost first
-    };
-    std::unordered_map<int, Out> made;
+    // Outputs that are views are made by the epilogue, from the tensor that they are views of: so the caller
+    // gets eager's `_base`, version counter and history.
+    std::unordered_map<int, ValueId> made;
     for (int v : outputs) {
-      if (v < 0 || made.count(v) > 0) continue;
-      Out o;
-      const int r = root(v);
-      const bool on_input = vars_[r].input != kNoValue || storage(vars_[r]).visible;
-      if (on_input && !vars_[r].is_constant) {
-        int i = v;
-        while (vars_[i].input == kNoValue && vars_[i].parent >= 0) {
-          o.chain.push_back(i);
-          i = vars_[i].parent;
-        }
-        o.value = vars_[i].input;
-        if (o.value == kNoValue)
-          throw Refusal("FG-159", "an output shares memory with inputs that overlap each other");
-      } else if (vars_[v].parent >= 0 && (views_of_root[r] > 1 || requires_grad(read(r)))) {
-        for (int i = v; i != r; i = vars_[i].parent) o.chain.push_back(i);
-        o.value = fresh_root(r);
+      if (v < 0) continue;
+      const int r = origin(v);
+      if (made.count(r) > 0) continue;
+      if (vars_[r].input != kNoValue && !vars_[r].is_constant) {
+        made.emplace(r, vars_[r].input);
       } else {
-        o.value = v == r ? fresh_root(r) : read(v);
+        if (storage(vars_[r]).visible) throw Refusal("FG-159", "an output shares memory with inputs that overlap each other");
+        made.emplace(r, fresh_root(r));
       }
-      std::reverse(o.chain.begin(), o.chain.end());
-      made.emplace(v, std::move(o));
+      for (int i = v; i != r; i = vars_[i].parent)
+        if (vars_[i].cut && requires_grad(read(i)))
+          throw Refusal("FG-162", "a tensor taken out of autograd (.data, detach) got a history by a write, and is returned");
     }
 
     b_.begin_epilogue();
@@ -698,21 +794,29 @@ class Functionalizer {
       if (input == kNoValue) throw Refusal("FG-122", "the .grad of a tensor that is no argument or parameter was set");
       b_.add_bind(Bind{prims::set_grad(), {Arg(input), grads[k] == kNoValue ? Arg(IValue()) : Arg(grads[k])}, {}, -1, -1, false});
     }
-    for (int v : outputs) {
-      if (v < 0) {
-        b_.trace().outputs.push_back(kNoValue);
-        continue;
-      }
-      Out& o = made[v];
-      for (int i : o.chain) {
-        const Variable& var = vars_[i];
-        grad_mode_ = var.view == nullptr || var.view->grad_mode;
-        o.value = derive(var, o.value);
-        location_ = var.view != nullptr ? var.view->location : -1;
-      }
-      o.chain.clear();
-      b_.trace().outputs.push_back(o.value);
+    auto view_of = [&](auto&& self, int v) -> ValueId {
+      auto it = made.find(v);
+      if (it != made.end()) return it->second;
+      const ValueId base = self(self, vars_[v].parent);
+      const Variable& var = vars_[v];
+      grad_mode_ = var.view == nullptr || var.view->grad_mode;
+      location_ = var.view != nullptr ? var.view->location : -1;
+      return made[v] = derive(var, base);
+    };
+    for (int v : outputs) b_.trace().outputs.push_back(v < 0 ? kNoValue : view_of(view_of, v));
+  }
+
+  // The tensor that `v` is, or is a view of: an input, or the topmost variable that is the root itself under
+  // another shape.
+  int origin(int v) const {
+    std::vector<int> path;
+    for (int i = v; i >= 0; i = vars_[i].parent) {
+      path.push_back(i);
+      if (vars_[i].input != kNoValue) return i;
     }
+    size_t k = path.size() - 1;
+    while (k > 0 && vars_[path[k - 1]].rename) --k;
+    return path[k];
   }
 
   int root(int v) const {
@@ -743,19 +847,15 @@ class Functionalizer {
     return {v.facts.offset, last + 1};
   }
 
-  // Something the caller may keep: never an input or a constant itself.
+  // Something the caller may keep: made by the trace, and given to nobody else.
   ValueId fresh_root(int r) {
-    ValueId id = read(r);
-    const bool own = b_.value(id).kind == ir::ValueKind::Result;
-    if (own && std::find(given_out_.begin(), given_out_.end(), id) == given_out_.end()) {
-      given_out_.push_back(id);
-      return id;
-    }
-    if (own) return id;
+    const ValueId id = read(r);
+    auto [it, is_new] = given_out_.emplace(id, r);
+    if (b_.value(id).kind == ir::ValueKind::Result && (is_new || it->second == r)) return id;
     static const Op clone = Op::get("aten::clone");
     const ValueId copy = emit(clone, {Arg(id), Arg(IValue())}, b_.value(id), requires_grad(id));
     vars_[r].current = copy;
-    given_out_.push_back(copy);
+    given_out_.emplace(copy, r);
     return copy;
   }
 
@@ -775,10 +875,12 @@ class Functionalizer {
   std::vector<size_t> overwritten_;
   std::vector<std::unique_ptr<Bind>> views_of_changes_;
   std::vector<const Bind*> deferred_;
-  std::vector<ValueId> given_out_;
+  std::unordered_map<ValueId, int> given_out_;  // value -> root variable whose contents it is to the caller
 
   std::vector<int32_t> region_ids_;
   std::vector<size_t> first_bind_, last_bind_;
+
+  size_t operator_bind_ = 0;  // the bind that computed what is being written
 
   int32_t location_ = -1;
   int32_t region_ = -1;

@@ -21,8 +21,8 @@ namespace fulgurite::passes {
 struct Functionalized {
   ir::TracePtr trace;
   // For each value of `trace`: the index of the bind that computed what overwrote its memory in the
-  // recorded program (with a version bump), or SIZE_MAX. Eager refuses to differentiate a bind that
-  // stands before that index and needs the value.
+  // recorded program, or SIZE_MAX. A bind before that index whose gradient needs the value is one that
+  // eager refuses to differentiate (or, for a write through .data, differentiates with what was written).
   std::vector<size_t> overwritten_at;
 };
 

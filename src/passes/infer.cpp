@@ -1,5 +1,6 @@
 #include "passes/infer.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -10,14 +11,15 @@
 
 #include "ir/errors.h"
 #include "ir/stack.h"
+#include "ops/traits.h"
 #include "record/recorder.h"
 
 namespace fulgurite::passes {
 
-at::Tensor sample(const ir::TensorType& type) {
-  auto options = at::TensorOptions().dtype(type.dtype).device(type.device);
+at::Tensor sample(const ir::TensorType& type, bool on_meta) {
+  auto options = at::TensorOptions().dtype(type.dtype).device(on_meta ? c10::Device(c10::kMeta) : type.device);
   at::Tensor t = at::empty_strided(type.sizes, type.strides, options);
-  if (t.numel() == 0) return t;
+  if (t.numel() == 0 || on_meta) return t;
   if (!at::isFloatingType(type.dtype) && !at::isComplexType(type.dtype)) return t.zero_();
   t.fill_(0.5);
   const int64_t rank = t.dim();
@@ -31,8 +33,21 @@ at::Tensor sample(const ir::TensorType& type) {
   return t;
 }
 
+Aside::Aside() : autocast_(c10::autocast_dispatch_keyset) {}
+
+KeepRandomState::KeepRandomState(bool needed) {
+  if (needed) state_ = at::detail::getDefaultCPUGenerator().get_state();
+}
+
+KeepRandomState::~KeepRandomState() {
+  if (!state_.defined()) return;
+  auto generator = at::detail::getDefaultCPUGenerator();
+  generator.set_state(state_);
+}
+
 std::vector<ir::TensorType> infer_types(const ir::Trace& trace, const ir::Bind& bind) {
-  record::Pause pause;
+  Aside aside;
+  KeepRandomState keep(ops::is_random(bind.op));
   at::NoGradGuard no_grad;
   std::vector<c10::IValue> env(trace.values.size());
   ir::for_each_arg(bind, [&](ir::ValueId id) {

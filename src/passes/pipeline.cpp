@@ -40,7 +40,7 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   low.functional = functional.trace;
   low.functional_attached = attached_values(*functional.trace);
 
-  if (!options.differentiate || low.functional_attached.empty()) {
+  if (low.functional_attached.empty()) {
     ir::TracePtr t = keep(low.stages, "simplify", simplify(functional.trace));
     low.forward = options.reinplace ? keep(low.stages, "reinplace", reinplace(t)) : t;
     return low;

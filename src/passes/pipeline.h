@@ -16,7 +16,6 @@ struct Stage {
 };
 
 struct PipelineOptions {
-  bool differentiate = true;  // the call was made with GradMode on
   bool reinplace = true;
 };
 

@@ -108,7 +108,6 @@ TracePtr reinplace(const TracePtr& trace) {
   }
   if (!any) return trace;
   ir::TraceBuilder b(t, "reinplace");
-  b.trace().functional = false;
   for (size_t i = 0; i < t.binds.size(); ++i) {
     if (i == t.epilogue) b.begin_epilogue();
     b.add_bind(changed[i] ? *changed[i] : t.binds[i]);

@@ -81,13 +81,16 @@ class Simplifier {
       return kNoValue;
     const auto from = std::get<ValueId>(b.args[0]);
     const auto to = std::get<ValueId>(b.results[0]);
-    if (from == kNoValue || to == kNoValue || leaves_[to] || !t_.value(from).is_tensor()) return kNoValue;
+    if (from == kNoValue || to == kNoValue || leaves_[to] || !t_.value(from).is_tensor() ||
+        !t_.value(to).is_tensor())
+      return kNoValue;
     const auto& a = t_.value(from).tensor();
     const auto& r = t_.value(to).tensor();
     const bool same = a.dtype == r.dtype && a.sizes == r.sizes && a.strides == r.strides && a.device == r.device;
     if (!same) return kNoValue;
     const ops::Card* card = ops::card_of(b.op);
     if (card != nullptr && (card->traits & ops::kIdentity) != 0) return from;
+    if (b.op.name() == "aten::clone" && !written_[to] && !written_[from]) return from;
     if (ops::is_view(b.op) && a.is_contiguous() && b.op.ns() == "aten" && !written_[to]) {
       // A view with the geometry of its base, at its start, is the base.
       if (b.op.name() == "aten::view" || b.op.name() == "aten::expand" || b.op.name() == "aten::slice") return from;

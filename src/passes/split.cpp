@@ -29,6 +29,7 @@ class Splitter {
     SplitTraces result;
     result.attached = j_.attached;
     result.differentiable = j_.differentiable;
+    find_overwritten();
     choose_saved();
     result.backward = make_backward();
     result.forward = make_forward();
@@ -75,6 +76,31 @@ class Splitter {
     return t_.value(id).kind == ir::ValueKind::Result && producer_[id] != SIZE_MAX && forward_[producer_[id]];
   }
 
+  // Storages that the epilogue writes: what backward needs of them must be copied before.
+  void find_overwritten() {
+    for (size_t i = t_.epilogue; i < t_.binds.size(); ++i) {
+      for (size_t a : ops::written_arguments(t_.binds[i])) {
+        ir::for_each_value(t_.binds[i].args[a], [&](ValueId id) {
+          ValueId base = id;
+          while (producer_[base] != SIZE_MAX && ops::is_view(t_.binds[producer_[base]].op))
+            base = std::get<ValueId>(t_.binds[producer_[base]].args[0]);
+          overwritten_.push_back(base);
+        });
+      }
+    }
+  }
+
+  // Does `id` show memory of an input that the epilogue overwrites?
+  bool is_overwritten(ValueId id) const {
+    while (computed_in_forward(id) && ops::is_view(t_.binds[producer_[id]].op) &&
+           std::holds_alternative<ValueId>(t_.binds[producer_[id]].args[0]))
+      id = std::get<ValueId>(t_.binds[producer_[id]].args[0]);
+    if (!is_forward_input(id)) return false;
+    for (ValueId o : overwritten_)
+      if (o == id || (t_.value(o).storage >= 0 && t_.value(o).storage == t_.value(id).storage)) return true;
+    return false;
+  }
+
   // Values that backward takes from forward. A view is taken again in backward instead.
   void choose_saved() {
     again_.assign(t_.binds.size(), false);
@@ -94,6 +120,14 @@ class Splitter {
       const ValueId id = work.back();
       work.pop_back();
       const bool must = std::find(j_.attached.begin(), j_.attached.end(), id) != j_.attached.end();
+      if (is_overwritten(id)) {
+        const ir::TensorType& type = t_.value(id).tensor();
+        if (!type.is_dense())
+          throw Refusal("FG-166", "backward needs " + t_.value(id).name +
+                                      ", a strided or expanded part of an input that the call overwrites");
+        copied_.push_back(id);
+        continue;
+      }
       if (!must && computed_in_forward(id) && ops::is_view(t_.binds[producer_[id]].op)) {
         again_[producer_[id]] = true;
         for_each_arg(t_.binds[producer_[id]], want);
@@ -102,6 +136,7 @@ class Splitter {
       saved_.push_back(id);
     }
     std::sort(saved_.begin(), saved_.end());
+    std::sort(copied_.begin(), copied_.end());
   }
 
   ir::TracePtr make_forward() {
@@ -112,11 +147,19 @@ class Splitter {
     f.inputs.resize(j_.forward_inputs);
     f.outputs.resize(j_.forward_outputs);
     f.saved = saved_;
-    for (size_t i = 0; i < t_.binds.size(); ++i) {
-      if (i == t_.epilogue) b.begin_epilogue();
+    for (size_t i = 0; i < t_.epilogue; ++i)
       if (forward_[i]) b.add_bind(t_.binds[i]);
+    static const ir::Op clone = ir::Op::get("aten::clone");
+    for (ValueId id : copied_) {
+      Value v;
+      v.type = t_.value(id).type;
+      std::get<ir::TensorType>(v.type).requires_grad = false;
+      const ValueId copy = b.add_value(std::move(v));
+      b.add_bind(Bind{clone, {Arg(id), Arg(c10::IValue())}, {ir::Result(copy)}, -1, -1, false});
+      f.saved.push_back(copy);
     }
-    if (t_.epilogue == t_.binds.size()) b.begin_epilogue();
+    b.begin_epilogue();
+    for (size_t i = t_.epilogue; i < t_.binds.size(); ++i) b.add_bind(t_.binds[i]);
     return b.finish();
   }
 
@@ -135,7 +178,8 @@ class Splitter {
       return v;
     };
     for (ValueId id : saved_) ids[id] = b.add_input(copy(id));
-    w.num_saved_inputs = saved_.size();
+    for (ValueId id : copied_) ids[id] = b.add_input(copy(id));
+    w.num_saved_inputs = saved_.size() + copied_.size();
     for (size_t k = j_.forward_inputs; k < t_.inputs.size(); ++k) ids[t_.inputs[k]] = b.add_input(copy(t_.inputs[k]));
     auto map_id = [&](ValueId id) {
       if (id == kNoValue) return kNoValue;
@@ -192,6 +236,8 @@ class Splitter {
   std::vector<bool> forward_;
   std::vector<bool> again_;
   std::vector<ValueId> saved_;
+  std::vector<ValueId> copied_;       // saved as copies: the epilogue overwrites them
+  std::vector<ValueId> overwritten_;  // inputs that the epilogue writes
 };
 
 }  // namespace

@@ -9,8 +9,15 @@ bool Entry::gather(const std::vector<PyObject*>& args, std::vector<const at::Ten
   for (PyObject* o : args) inputs.push_back(&tensor_of(o));
   scratch.reserve(externals.size());
   for (const External& e : externals) {
-    if (e.grad_of < 0) {
+    if (e.tensor.defined()) {
       inputs.push_back(&e.tensor);
+      continue;
+    }
+    if (e.grad_leaf.defined()) {
+      const at::Tensor& grad = e.grad_leaf.grad();
+      if (!grad.defined()) return false;
+      scratch.push_back(grad);
+      inputs.push_back(&scratch.back());
       continue;
     }
     const auto of = static_cast<size_t>(e.grad_of);  // an input of the program
@@ -33,6 +40,8 @@ bool Entry::check(PyObject* const* args, size_t nargs, PyObject* kwnames, const 
   for (size_t i = 0; i < tensors.size(); ++i)
     if (!tensors[i].check(*inputs[i])) return false;
   if (check_aliases && !aliases.check(inputs.data())) return false;
+  for (const auto& [i, impl] : fixed_arguments)
+    if (inputs[i]->unsafeGetTensorImpl() != impl) return false;
   for (const GradGuard& g : grads)
     if (g.leaf.grad().defined() != g.defined) return false;
   if (!python.check()) return false;
@@ -62,6 +71,9 @@ std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject
     if (!tensors[i].check(*inputs[i])) return tensor_paths[i] + ": " + tensors[i].difference(*inputs[i]);
   if (check_aliases && !aliases.check(inputs.data()))
     return "the inputs share memory in another way: when recorded, " + aliases.describe();
+  for (const auto& [i, impl] : fixed_arguments)
+    if (inputs[i]->unsafeGetTensorImpl() != impl)
+      return tensor_paths[i] + " was a tensor that the program also reads from a variable, and is another one";
   for (const GradGuard& g : grads)
     if (g.leaf.grad().defined() != g.defined)
       return g.defined ? "the .grad of a parameter is None, was a tensor when recorded"

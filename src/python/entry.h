@@ -24,7 +24,8 @@ struct GuardLine {
 
 struct External {
   at::Tensor tensor;   // undefined if `grad_of` >= 0
-  int32_t grad_of;     // index of the input whose .grad it is, -1: the tensor itself
+  int32_t grad_of;     // index of the input whose .grad it is, -1: another tensor
+  at::Tensor grad_leaf;  // it is the .grad of this tensor, if that is defined
   std::string path;    // how the program reached it
 };
 
@@ -44,6 +45,8 @@ class Entry {
   bool check_aliases = false;
   std::vector<External> externals;
   std::vector<GradGuard> grads;
+  // Arguments that are also reached through Python state: they must be the very same tensor again.
+  std::vector<std::pair<size_t, const void*>> fixed_arguments;
   GuardProgram python;
   std::shared_ptr<run::Compiled> program;
   uint64_t hits = 0;

@@ -14,15 +14,17 @@
 namespace fulgurite::python {
 
 PyObject* compile_error = nullptr;
+PyObject* event_hook = nullptr;
 
-void JitState::fall_back(const std::string& code, const std::string& reason) {
+bool JitState::fall_back(const std::string& code, const std::string& reason) {
   for (Fallback& f : fallbacks) {
     if (f.code == code && f.reason == reason) {
       ++f.count;
-      return;
+      return false;
     }
   }
   if (fallbacks.size() < 1000) fallbacks.push_back({code, reason, 1});
+  return true;
 }
 
 namespace {
@@ -52,6 +54,16 @@ std::string place(const SourceLocation& where) {
   return where.file.empty() ? "" : where.file + ":" + std::to_string(where.line) + " ";
 }
 
+// Tells the listener (logging); its errors are not the caller's.
+void tell(PyObject* self, const char* event, const std::string& detail) {
+  if (event_hook == nullptr || event_hook == Py_None) return;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyRef r = PyRef::steal(PyObject_CallFunction(event_hook, "Oss#", self, event, detail.c_str(), static_cast<Py_ssize_t>(detail.size())));
+  if (!r) PyErr_WriteUnraisable(event_hook);
+  PyErr_Restore(type, value, trace);
+}
+
 PyObject* raise_compile_error(const std::string& code, const std::string& reason) {
   PyErr_SetString(compile_error, (code + ": " + reason).c_str());
   return nullptr;
@@ -71,8 +83,8 @@ class WithoutGil {
 // One call that is recorded while it runs.
 class RecordedCall {
  public:
-  RecordedCall(JitState& state, PyObject* const* args, size_t nargsf, PyObject* kwnames)
-      : state_(state), args_(args), nargsf_(nargsf), nargs_(static_cast<size_t>(PyVectorcall_NARGS(nargsf))), kwnames_(kwnames) {}
+  RecordedCall(PyObject* self, JitState& state, PyObject* const* args, size_t nargsf, PyObject* kwnames)
+      : self_(self), state_(state), args_(args), nargsf_(nargsf), nargs_(static_cast<size_t>(PyVectorcall_NARGS(nargsf))), kwnames_(kwnames) {}
 
   PyObject* run() {
     const auto start = Clock::now();
@@ -88,6 +100,8 @@ class RecordedCall {
     std::vector<const at::Tensor*> inputs;
     for (size_t i = 0; i < arguments_.size(); ++i) {
       const at::Tensor& t = tensor_of(arguments_[i]);
+      if (t.layout() != at::kStrided || t.is_nested())
+        return eager("FG-110", "argument " + names[i] + " is a " + t.toString() + "; compiled are strided, dense tensors");
       const bool again = is_known_input(t, inputs);
       inputs.push_back(&t);
       entry->tensors.emplace_back(t);
@@ -128,6 +142,7 @@ class RecordedCall {
     if (state_.options.caching) {
       if (state_.entries.size() >= state_.options.max_entries) state_.entries.pop_back();
       state_.entries.insert(state_.entries.begin(), std::move(entry));
+      tell(self_, "compiled", state_.name);
     }
     return result.release();
   }
@@ -139,6 +154,7 @@ class RecordedCall {
     return false;
   }
 
+  // `failed` may be followed by an eager call: nothing has run yet.
   PyObject* eager(const std::string& code, const std::string& reason) {
     if (!failed(code, reason)) return nullptr;
     return PyObject_Vectorcall(state_.callable.get(), args_, nargsf_, kwnames_);
@@ -146,7 +162,7 @@ class RecordedCall {
 
   // Counts a recording that gave no program. False with an exception set under fullgraph.
   bool failed(const std::string& code, const std::string& reason) {
-    state_.fall_back(code, reason);
+    if (state_.fall_back(code, reason)) tell(self_, "fallback", code + ": " + reason);
     // Recording again costs; it is worth it when the cause may go away (caches filled, state created).
     ++state_.failures;
     state_.skip = state_.failures < 3 ? 0 : (uint64_t{1} << std::min<uint64_t>(state_.failures - 2, 10)) - 1;
@@ -161,14 +177,25 @@ class RecordedCall {
     const auto start = Clock::now();
     for (const auto& r : seen.refusals) throw fulgurite::Refusal("FG-200", place(r.where) + r.what);
     std::unordered_map<const c10::TensorImpl*, const TensorRead*> reads;
+    std::unordered_map<const c10::TensorImpl*, const TensorRead*> grads_of;  // gradients that were read
     bool touches_grad = false;
     for (const TensorRead& r : seen.tensors) {
       if (!is_any_tensor(r.tensor)) continue;
       touches_grad = touches_grad || r.attribute_grad;
+      if (r.attribute_grad) {
+        if (r.grad && is_any_tensor(r.grad.get())) grads_of[tensor_of(r.grad.get()).unsafeGetTensorImpl()] = &r;
+        continue;
+      }
       auto& slot = reads[tensor_of(r.tensor).unsafeGetTensorImpl()];
       if (slot == nullptr || slot->path.empty()) slot = &r;
     }
-    std::vector<const c10::TensorImpl*> grad_written;
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      const c10::TensorImpl* impl = tensor_of(arguments_[i]).unsafeGetTensorImpl();
+      if (reads.count(impl) > 0) entry.fixed_arguments.emplace_back(i, impl);
+    }
+    if (!(Modes::now() == entry.modes))
+      throw fulgurite::Refusal("FG-210", "the call changes a mode for its caller: " + Modes::now().difference(entry.modes));
+    std::vector<at::Tensor> grad_written;
     for (const Effect& e : seen.effects) {
       if (e.kind == EffectKind::Backward) {
         touches_grad = true;
@@ -177,7 +204,8 @@ class RecordedCall {
       const char* key = e.key && PyUnicode_Check(e.key.get()) ? PyUnicode_AsUTF8(e.key.get()) : "";
       if (e.kind == EffectKind::TensorAttr && std::string(key) == "grad" && is_any_tensor(e.holder.get())) {
         touches_grad = true;
-        grad_written.push_back(tensor_of(e.holder.get()).unsafeGetTensorImpl());
+        grad_written.push_back(tensor_of(e.holder.get()));
+        recorder.note_grad_write(grad_written.back());
         continue;
       }
       throw fulgurite::Refusal("FG-201", place(e.where) + e.text + ": an effect on Python state that outlives the call");
@@ -192,8 +220,9 @@ class RecordedCall {
     for (PyObject* o : output_objects) outputs.push_back(tensor_of(o));
 
     for (size_t i = 0; i < recorder.externals().size(); ++i) {
-      auto it = reads.find(recorder.externals()[i].tensor.unsafeGetTensorImpl());
-      if (it != reads.end()) recorder.name_external(i, identifier(it->second->path));
+      const auto* impl = recorder.externals()[i].tensor.unsafeGetTensorImpl();
+      if (auto it = reads.find(impl); it != reads.end()) recorder.name_external(i, identifier(it->second->path));
+      if (auto it = grads_of.find(impl); it != grads_of.end()) recorder.name_external(i, identifier(it->second->path));
     }
     record::Recording recording = recorder.finish(outputs, entry.result.expression());
     if (recording.refusal) throw *recording.refusal;
@@ -208,6 +237,12 @@ class RecordedCall {
           if (recording.trace->inputs[i] == e.grad_of) x.grad_of = static_cast<int32_t>(i);
         x.path = recording.trace->value(e.grad_of).name + ".grad";
         touches_grad = true;
+      } else if (auto grad = grads_of.find(e.tensor.unsafeGetTensorImpl()); grad != grads_of.end()) {
+        x.path = grad->second->path;
+        x.grad_leaf = tensor_of(grad->second->tensor);
+        for (PyObject* a : arguments_)
+          if (tensor_of(a).is_same(x.grad_leaf))
+            throw fulgurite::Refusal("FG-123", "the .grad of an argument is read by the program");
       } else {
         auto it = reads.find(e.tensor.unsafeGetTensorImpl());
         if (it == reads.end())
@@ -228,7 +263,6 @@ class RecordedCall {
     for (const record::External& e : recording.externals) all.push_back(&e.tensor);
 
     passes::PipelineOptions options;
-    options.differentiate = entry.modes.grad();
     options.reinplace = state_.options.reinplace;
     passes::Lowered lowered;
     {
@@ -254,22 +288,26 @@ class RecordedCall {
     if (seen.size() != distinct) throw InternalError("recorded inputs do not match the arguments");
   }
 
+  // Which leaves must have a .grad when the call begins, and which must not. What Python read first counts;
+  // what it set before anything read it does not matter; else what the engine found.
   void guard_grads(Entry& entry, const record::Recording& recording, const Observation& seen,
-                   const std::vector<const c10::TensorImpl*>& written) {
-    auto known = [&](const c10::TensorImpl* impl) {
-      for (const record::LeafGrad& l : recording.leaves)
-        if (l.leaf.unsafeGetTensorImpl() == impl) return true;
+                   const std::vector<at::Tensor>& written) {
+    std::vector<at::Tensor> done = {};
+    auto is_done = [&](const at::Tensor& t) {
+      for (const at::Tensor& d : done)
+        if (d.is_same(t)) return true;
       return false;
     };
-    for (const record::LeafGrad& l : recording.leaves) entry.grads.push_back({l.leaf, l.defined_before});
-    for (const c10::TensorImpl* impl : written)
-      if (!known(impl))
-        throw fulgurite::Refusal("FG-122", "the .grad of a tensor is set that no recorded operator uses");
     for (const TensorRead& r : seen.tensors) {
       if (!r.attribute_grad || !is_any_tensor(r.tensor)) continue;
       const at::Tensor& t = tensor_of(r.tensor);
-      if (!known(t.unsafeGetTensorImpl())) entry.grads.push_back({t, t.grad().defined()});
+      if (!r.grad) throw fulgurite::Refusal("FG-122", "the .grad of " + r.path + " is read, which is no leaf");
+      entry.grads.push_back({t, r.grad.get() != Py_None});
+      done.push_back(t);
     }
+    done.insert(done.end(), written.begin(), written.end());
+    for (const record::LeafGrad& l : recording.leaves)
+      if (!is_done(l.leaf)) entry.grads.push_back({l.leaf, l.defined_before});
   }
 
   // The recorded run may have filled caches that it read before: then it is not what the next one will be.
@@ -294,6 +332,7 @@ class RecordedCall {
     return name.empty() ? "external" : name;
   }
 
+  PyObject* self_;
   JitState& state_;
   PyObject* const* args_;
   size_t nargsf_;
@@ -329,7 +368,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   const char* mode = unsupported_mode();
   if (*mode != '\0') {
     ++state.misses;
-    state.fall_back("FG-207", mode);
+    if (state.fall_back("FG-207", mode)) tell(self, "fallback", std::string("FG-207: ") + mode);
     if (state.options.fullgraph) return raise_compile_error("FG-207", mode);
     return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
   }
@@ -377,8 +416,9 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   if (!state.entries.empty() && state.recompiles.size() < 1000) {
     std::string why = state.entries.front()->explain_failure(args, nargs, kwnames, now);
     state.recompiles.push_back(why.empty() ? "data took another path" : why);
+    tell(self, "recompile", state.recompiles.back());
   }
-  return RecordedCall(state, args, nargsf, kwnames).run();
+  return RecordedCall(self, state, args, nargsf, kwnames).run();
 }
 
 // ---- the type -------------------------------------------------------------------------------------------

@@ -39,7 +39,8 @@ struct JitState {
   uint64_t skip = 0;                    // calls to run eagerly before recording again
   double last_record_milliseconds = 0;
 
-  void fall_back(const std::string& code, const std::string& reason);
+  // Counts it; true if this reason is new.
+  bool fall_back(const std::string& code, const std::string& reason);
 };
 
 // Creates the type; called once by the module.
@@ -50,5 +51,7 @@ JitState* jit_state(PyObject* object);
 
 // The exception type fulgurite.CompileError, set by the module.
 extern PyObject* compile_error;
+// Called as hook(jit_function, event, detail) at "compiled", "fallback" (a new reason) and "recompile"; may be null.
+extern PyObject* event_hook;
 
 }  // namespace fulgurite::python

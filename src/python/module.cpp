@@ -140,6 +140,11 @@ NB_MODULE(_C, m) {
     s.entries.clear();
     s.failures = s.skip = 0;
   });
+  m.def("_set_event_hook", [](nb::object hook) {
+    PyObject* old = event_hook;
+    event_hook = hook.is_none() ? nullptr : hook.release().ptr();
+    Py_XDECREF(old);
+  }, nb::arg("hook").none());
   m.def("_self_test", &record::self_test);
   m.def("_key_name", &record::key_name);
   m.def("_derive_statistics", [] {

@@ -3,12 +3,14 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/ones.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/builder.h"
 #include "ops/prims.h"
@@ -115,9 +117,13 @@ struct Recorder::Impl {
     at::Tensor tensor;
     ValueId value;
     at::Tensor grad;
+    bool grad_set = false;  // by Python
   };
   std::vector<Leaf> leaves;
 
+  std::unordered_set<const c10::StorageImpl*> written_with_grad;
+  std::unordered_set<const c10::TensorImpl*> given;  // inputs and externals
+  bool ambient_inference = c10::InferenceMode::is_enabled();
   int nesting = 0;       // inside how many leaf operators that keep the key on
   int32_t region = -1;   // innermost open region
   size_t next_result = 0;
@@ -172,12 +178,15 @@ struct Recorder::Impl {
     if (!is_plain(t)) {
       refuse("FG-110", "an operator returned a tensor of a kind that is not recorded yet (" +
                            std::string(t.toString()) + "); supported are strided, dense tensors");
+      return kNoValue;
     }
+    if (t.is_inference() != ambient_inference)
+      refuse("FG-132", "inference mode is switched inside the function, which is not compiled yet");
     return new_value(t, producer, "t" + std::to_string(next_result++), ir::ValueKind::Result);
   }
 
   void note_leaf(const at::Tensor& t, ValueId id) {
-    if (t.is_leaf() && t.requires_grad()) leaves.push_back({t, id, t.grad()});
+    if (t.is_leaf() && t.requires_grad()) leaves.push_back({t, id, t.grad(), false});
   }
 
   ValueId external(const at::Tensor& t) {
@@ -187,6 +196,7 @@ struct Recorder::Impl {
     const ValueId id =
         new_value(t, -1, "external" + std::to_string(externals.size()), ir::ValueKind::Input);
     externals.push_back({t, id, grad_of});
+    given.insert(t.unsafeGetTensorImpl());
     note_leaf(t, id);
     return id;
   }
@@ -221,7 +231,9 @@ struct Recorder::Impl {
         const void* counter = version_counter_of(impl);
         for (auto i = same->second.rbegin(); i != same->second.rend(); ++i) {
           if (!same_geometry(values[*i], impl)) continue;
-          if (facts[*i].version_counter == counter && values[*i].tensor().requires_grad == t.requires_grad()) {
+          const bool same_history = values[*i].tensor().requires_grad == t.requires_grad() ||
+                                    written_with_grad.count(storage) > 0;
+          if (facts[*i].version_counter == counter && same_history) {
             by_impl[impl] = *i;
             weak_tensors.emplace_back(t.getIntrusivePtr());
             return *i;
@@ -244,6 +256,8 @@ struct Recorder::Impl {
 
   void check_requires_grad(const at::Tensor& t, ValueId id) {
     if (t.requires_grad() == values[id].tensor().requires_grad) return;
+    // A write through a view gave its base a history: passes see that from the write itself.
+    if (t.grad_fn() != nullptr && written_with_grad.count(facts[id].storage) > 0) return;
     if (t.grad_fn() != nullptr) {
       refuse("FG-120", "a tensor got its history from a custom autograd Function, which is not compiled yet");
     } else {
@@ -342,12 +356,11 @@ struct Recorder::Impl {
   }
 
   // ---- one operator --------------------------------------------------------------------------------
-  bool writes_metadata_of_known(const Op& op, const std::vector<Arg>& args) {
+  // Does the operator change the shape (or the storage) of a tensor that was there before the run?
+  bool changes_given_tensor(const Op& op, const Stack& stack) const {
     if (!ops::changes_geometry_in_place(op)) return false;
-    bool known = false;
-    for (const Arg& a : args)
-      ir::for_each_value(a, [&](ValueId id) { known = known || facts[id].producer < 0; });
-    return known;
+    const IValue& self = stack[stack.size() - op.schema().arguments().size()];
+    return self.isTensor() && given.count(self.toTensor().unsafeGetTensorImpl()) > 0;
   }
 
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
@@ -372,7 +385,7 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   } else {
     p.bind.args = arguments(*stack, schema.arguments().size());
   }
-  if (writes_metadata_of_known(op, p.bind.args))
+  if (changes_given_tensor(op, *stack))
     refuse("FG-140", op.id() + " changes the shape of a tensor that the caller can see, which is not compiled yet");
   // The autograd kernel of a mutable operator may clone what it must save before it writes. That clone is
   // part of the program: the key stays on, and the operator itself is pushed after it.
@@ -396,6 +409,9 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
     index = binds.size();
     binds.push_back(std::move(p));
   }
+  if (key_stays_on)
+    for (size_t a : ops::written_arguments(binds[index].bind))
+      ir::for_each_value(binds[index].bind.args[a], [&](ValueId id) { written_with_grad.insert(facts[id].storage); });
   PendingBind done = std::move(binds[index]);
   results(done, static_cast<int32_t>(index), *stack);
   binds[index] = std::move(done);
@@ -544,6 +560,7 @@ ValueId Recorder::add_input(const at::Tensor& tensor, const std::string& name) {
   }
   const ValueId id = r.new_value(tensor, -1, name, ir::ValueKind::Input);
   r.inputs.push_back(id);
+  r.given.insert(tensor.unsafeGetTensorImpl());
   r.note_leaf(tensor, id);
   return id;
 }
@@ -561,6 +578,12 @@ Recorder::Scope::~Scope() {
 
 void Recorder::refuse(const std::string& code, const std::string& message) { impl_->refuse(code, message); }
 
+void Recorder::note_grad_write(const at::Tensor& leaf) {
+  impl_->use(leaf);
+  for (auto& l : impl_->leaves)
+    if (l.tensor.is_same(leaf)) l.grad_set = true;
+}
+
 const std::vector<External>& Recorder::externals() const { return impl_->externals; }
 
 void Recorder::name_external(size_t index, std::string name) {
@@ -577,7 +600,7 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
   for (const auto& leaf : r.leaves) {
     recording.leaves.push_back({leaf.tensor, leaf.grad.defined()});
     const at::Tensor now = leaf.tensor.grad();
-    if (now.defined() != leaf.grad.defined() || (now.defined() && !now.is_same(leaf.grad)))
+    if (leaf.grad_set || now.defined() != leaf.grad.defined() || (now.defined() && !now.is_same(leaf.grad)))
       grad_writes.emplace_back(leaf.value, now.defined() ? r.use(now) : kNoValue);
   }
   if (r.refusal) {

@@ -42,6 +42,7 @@ bool TensorGuard::check(const at::Tensor& t) const {
   const size_t rank = dims_.size() / 2;
   const auto sizes = impl->sizes();
   if (sizes.size() != rank) return false;
+  if (impl->layout() != at::kStrided) return false;
   const auto strides = impl->strides();
   for (size_t i = 0; i < rank; ++i)
     if (sizes[i] != dims_[i] || strides[i] != dims_[rank + i]) return false;

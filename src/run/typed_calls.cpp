@@ -11,6 +11,22 @@
 namespace fulgurite::run {
 namespace {
 
+using Tk = c10::TypeKind;
+
+bool is(const c10::TypePtr& t, Tk kind) { return t->kind() == kind; }
+bool is_optional(const c10::TypePtr& t, Tk kind) {
+  auto o = t->cast<c10::OptionalType>();
+  return o && o->getElementType()->kind() == kind;
+}
+bool is_list(const c10::TypePtr& t, Tk kind) {
+  auto l = t->cast<c10::ListType>();
+  return l && l->getElementType()->kind() == kind;
+}
+bool is_optional_list(const c10::TypePtr& t, Tk kind) {
+  auto o = t->cast<c10::OptionalType>();
+  return o && is_list(o->getElementType(), kind);
+}
+
 // How a parameter type of a kernel reads its operand. `Storage` lives for the time of the call.
 template <class T>
 struct Read;
@@ -21,79 +37,91 @@ const c10::IValue& value_of(const Instruction& in, const Frame& frame, const Ope
 
 template <>
 struct Read<const at::Tensor&> {
+  static bool accepts(const c10::TypePtr& t) { return is(t, Tk::TensorType); }
   const at::Tensor& t;
   explicit Read(const c10::IValue& v) : t(v.toTensor()) {}
   const at::Tensor& get() { return t; }
 };
 template <>
 struct Read<const std::optional<at::Tensor>&> {
+  static bool accepts(const c10::TypePtr& t) { return is_optional(t, Tk::TensorType); }
   std::optional<at::Tensor> t;
   explicit Read(const c10::IValue& v) : t(v.isNone() ? std::nullopt : std::optional<at::Tensor>(v.toTensor())) {}
   const std::optional<at::Tensor>& get() { return t; }
 };
 template <>
 struct Read<const c10::Scalar&> {
+  static bool accepts(const c10::TypePtr& t) { return is(t, Tk::NumberType); }
   c10::Scalar s;
   explicit Read(const c10::IValue& v) : s(v.toScalar()) {}
   const c10::Scalar& get() { return s; }
 };
 template <>
 struct Read<int64_t> {
+  static bool accepts(const c10::TypePtr& t) { return is(t, Tk::IntType); }
   int64_t i;
   explicit Read(const c10::IValue& v) : i(v.toInt()) {}
   int64_t get() { return i; }
 };
 template <>
 struct Read<c10::SymInt> {
+  static bool accepts(const c10::TypePtr& t) { return is(t, Tk::SymIntType); }
   int64_t i;
   explicit Read(const c10::IValue& v) : i(v.toInt()) {}
   c10::SymInt get() { return c10::SymInt(i); }
 };
 template <>
 struct Read<std::optional<c10::SymInt>> {
+  static bool accepts(const c10::TypePtr& t) { return is_optional(t, Tk::SymIntType); }
   std::optional<c10::SymInt> i;
   explicit Read(const c10::IValue& v) : i(v.isNone() ? std::nullopt : std::optional<c10::SymInt>(v.toInt())) {}
   std::optional<c10::SymInt> get() { return i; }
 };
 template <>
 struct Read<std::optional<int64_t>> {
+  static bool accepts(const c10::TypePtr& t) { return is_optional(t, Tk::IntType); }
   std::optional<int64_t> i;
   explicit Read(const c10::IValue& v) : i(v.isNone() ? std::nullopt : std::optional<int64_t>(v.toInt())) {}
   std::optional<int64_t> get() { return i; }
 };
 template <>
 struct Read<bool> {
+  static bool accepts(const c10::TypePtr& t) { return is(t, Tk::BoolType); }
   bool b;
   explicit Read(const c10::IValue& v) : b(v.toBool()) {}
   bool get() { return b; }
 };
 template <>
 struct Read<double> {
+  static bool accepts(const c10::TypePtr& t) { return is(t, Tk::FloatType); }
   double d;
   explicit Read(const c10::IValue& v) : d(v.toDouble()) {}
   double get() { return d; }
 };
 template <>
 struct Read<std::optional<double>> {
+  static bool accepts(const c10::TypePtr& t) { return is_optional(t, Tk::FloatType); }
   std::optional<double> d;
   explicit Read(const c10::IValue& v) : d(v.isNone() ? std::nullopt : std::optional<double>(v.toDouble())) {}
   std::optional<double> get() { return d; }
 };
 template <>
 struct Read<std::optional<at::ScalarType>> {
+  static bool accepts(const c10::TypePtr& t) { return is_optional(t, Tk::ScalarTypeType); }
   std::optional<at::ScalarType> d;
   explicit Read(const c10::IValue& v) : d(v.isNone() ? std::nullopt : std::optional<at::ScalarType>(v.toScalarType())) {}
   std::optional<at::ScalarType> get() { return d; }
 };
 template <>
 struct Read<at::ScalarType> {
+  static bool accepts(const c10::TypePtr& t) { return is(t, Tk::ScalarTypeType); }
   at::ScalarType d;
   explicit Read(const c10::IValue& v) : d(v.toScalarType()) {}
   at::ScalarType get() { return d; }
 };
 template <>
 struct Read<c10::IntArrayRef> {
-  c10::List<int64_t> list;
+  static bool accepts(const c10::TypePtr& t) { return is_list(t, Tk::IntType); }
   c10::DimVector dims;
   explicit Read(const c10::IValue& v) {
     for (const c10::IValue& e : v.toListRef()) dims.push_back(e.toInt());
@@ -102,6 +130,7 @@ struct Read<c10::IntArrayRef> {
 };
 template <>
 struct Read<c10::OptionalIntArrayRef> {
+  static bool accepts(const c10::TypePtr& t) { return is_optional_list(t, Tk::IntType); }
   c10::DimVector dims;
   bool present;
   explicit Read(const c10::IValue& v) : present(!v.isNone()) {
@@ -112,6 +141,7 @@ struct Read<c10::OptionalIntArrayRef> {
 };
 template <>
 struct Read<c10::SymIntArrayRef> {
+  static bool accepts(const c10::TypePtr& t) { return is_list(t, Tk::SymIntType); }
   c10::SmallVector<c10::SymInt, 5> dims;
   explicit Read(const c10::IValue& v) {
     for (const c10::IValue& e : v.toListRef()) dims.emplace_back(e.toInt());
@@ -119,7 +149,6 @@ struct Read<c10::SymIntArrayRef> {
   c10::SymIntArrayRef get() { return dims; }
 };
 
-// An int list constant is read fast: the elements of a List[int] are IValues in a row.
 template <class Return>
 void store(const Instruction& in, Frame& frame, Return&& r) {
   if constexpr (std::is_same_v<std::decay_t<Return>, at::Tensor>) {
@@ -152,8 +181,13 @@ struct Caller<R(Args...)> {
     call(in, frame, std::index_sequence_for<Args...>());
   }
   static constexpr size_t arity = sizeof...(Args);
+  template <size_t... I>
+  static bool accepted(const std::vector<c10::Argument>& arguments, std::index_sequence<I...>) {
+    return (Read<Args>::accepts(arguments[I].real_type()) && ...);
+  }
   static bool fits(const Instruction& in) {
-    if (in.operands.size() != arity) return false;
+    const auto& arguments = in.op.schema().arguments();
+    if (arguments.size() != arity || !accepted(arguments, std::index_sequence_for<Args...>())) return false;
     for (const Operand& o : in.operands)
       if (o.kind == Operand::Kind::List) return false;
     for (int32_t r : in.results)
@@ -184,15 +218,6 @@ using Dt = std::optional<at::ScalarType>;
 using T2 = std::tuple<T, T>;
 using T3 = std::tuple<T, T, T>;
 
-// The schema of an operator as a string of its types, to choose a candidate without trying them all.
-std::string shape_of(const Instruction& in) {
-  std::string s;
-  for (const auto& a : in.op.schema().arguments()) s += a.real_type()->str() + ",";
-  s += ">";
-  for (const auto& r : in.op.schema().returns()) s += r.type()->str() + ",";
-  return s;
-}
-
 template <class... Signatures>
 Execute first_fitting(const Instruction& in) {
   Execute found = nullptr;
@@ -207,8 +232,6 @@ Execute typed_call(const Instruction& in) {
   for (const auto& r : in.op.schema().returns())
     if (r.type()->kind() != c10::TypeKind::TensorType) return nullptr;
   const size_t n = in.operands.size();
-  const std::string shape = shape_of(in);
-  (void)shape;
   switch (n) {
     case 1:
       return first_fitting<T(CT)>(in);

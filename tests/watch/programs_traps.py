@@ -542,4 +542,59 @@ def f():
 """,
         consulted=["a[0] = 0"],
     ),
+    Program(
+        "deepcopy of plain data",
+        """
+import copy
+d = {"a": [1, (2, 3)], "b": "x"}
+
+def f():
+    return copy.deepcopy(d)
+""",
+        consulted=["d['a'].append(3)", "d['b'] = 'y'", "d['c'] = 1"],
+        unrelated=["Z = 1"],
+    ),
+    Program(
+        "asdict",
+        """
+import dataclasses
+
+@dataclasses.dataclass
+class Config:
+    sizes: list
+    name: str = "a"
+config = Config([1, 2])
+
+def f():
+    return dataclasses.asdict(config)
+""",
+        consulted=["config.sizes.append(3)", "config.name = 'b'"],
+        unrelated=["config.other = 1"],
+    ),
+    Program(
+        "the dict of a class",
+        """
+class C:
+    x = 1
+    y = 2
+
+def f():
+    return C.__dict__["x"], C.__dict__.get("z"), "q" in C.__dict__
+""",
+        consulted=["C.x = 2", "C.z = 1", "C.q = 1"],
+        unrelated=["C.y = 3"],
+    ),
+    Program(
+        "regular expression",
+        """
+import re
+pattern = "a+"
+text = "aab"
+
+def f():
+    return re.match(pattern, text).group(0), re.sub("b", "c", text)
+""",
+        consulted=["pattern = 'a'", "text = 'xab'"],
+        unrelated=["Z = 1"],
+    ),
 ]

@@ -1,13 +1,14 @@
 """Guards notice every change of consulted state, and no other."""
 
-import pytest
 import programs_calls
+import programs_library
 import programs_modules
 import programs_state
 import programs_traps
+import pytest
 from program import ids
 
-TABLES = [programs_state, programs_calls, programs_modules, programs_traps]
+TABLES = [programs_state, programs_calls, programs_library, programs_modules, programs_traps]
 PROGRAMS = [program for table in TABLES for program in table.PROGRAMS]
 
 

@@ -15,9 +15,6 @@
 
 namespace fulgurite::python::watching {
 
-PyObject* slot_value(PyObject* holder, PyObject* descriptor);    // facts.cpp
-PyObject* getset_value(PyObject* holder, PyObject* descriptor);  // facts.cpp
-
 namespace {
 
 struct ModuleObject {  // the head of Objects/moduleobject.c's struct
@@ -178,7 +175,8 @@ bool Recording::read_data_descriptor(PyObject* object, PyObject* name, PyObject*
     read_type_of(object);
     return true;
   }
-  if (name == names().dict && PyType_Check(object)) return true;  // reading the mappingproxy refuses
+  if (name == names().dict && PyType_Check(object))
+    return true;  // reading the mappingproxy refuses
   if (kind == &PyGetSetDescr_Type && name == names().dict) {
     if (PyObject* dict = instance_dict(object)) {
       if (!has_fact(FactKind::InstanceDict, object, nullptr)) {

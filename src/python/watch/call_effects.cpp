@@ -3,8 +3,6 @@
 
 namespace fulgurite::python::watching {
 
-bool set_contains(PyObject* set, PyObject* key);  // facts.cpp
-
 void Call::apply(const CalleeModel& model) {
   PyObject* first = argument(0);
   PyObject* second = argument(1);
@@ -300,6 +298,7 @@ void Call::read_abc_token() {
 void Call::take_id(PyObject* object) {
   if (!object) return;
   // A hash by identity only finds the object again; objects of guarded identity keep their id.
+  if (frame_.copies) return;
   if (frame_.frame && text_of(frame_.frame->f_code->co_name) == "__hash__") return;
   if (!r_.is_born(object) && !r_.is_argument(object) && !is_value(object) && r_.is_known(object))
     return;

@@ -105,6 +105,7 @@ Call::Call(Recording& recording, Frame& frame, PyObject* callee, CallArguments& 
 }
 
 void Call::model() {
+  if (!a_.empty() && a_[0]) a_[0] = behind_proxy(a_[0]);
   if (const char* slot = slot_name(callee_); slot && std::string_view(slot) == "__call__") {
     if (a_.empty() || !a_[0]) return r_.refuse("calls " + name());
     PyObject* called = a_[0];

@@ -65,6 +65,12 @@ struct Fact {
   Place place;
 };
 
+// How the state behind some kinds of fact is read, without running Python code.
+PyObject* ordered_keys(PyObject* ordered_dict);                  // a new tuple, in order
+bool set_contains(PyObject* set, PyObject* key);                 // by a scan
+PyObject* slot_value(PyObject* holder, PyObject* descriptor);    // new reference or null
+PyObject* getset_value(PyObject* holder, PyObject* descriptor);  // new reference or null
+
 bool fact_holds(const Fact& fact);
 // What the fact finds now, printed.
 std::string current_value(const Fact& fact);

@@ -45,6 +45,9 @@ void look_at_result(Recording& r, Frame& frame) {
       return r.read_call_result(callee.get(), arguments.get(), result);
     case CALL:
       if (PyWeakref_CheckRef(result)) return r.know(result, kNoParent);  // references are shared
+      if (callee && Py_TYPE(callee.get()) == known_types().lru_cache) {
+        return r.know(result, kNoParent);  // of an audited cache, else the call was refused
+      }
       return r.require_origin(result, "a call of " + describe_object(callee.get()));
     case FOR_ITER:
       return r.require_origin(result, "an iterator");
@@ -62,7 +65,6 @@ class Step {
 
   void run() {
     auto [opcode, argument] = decode(f_);
-    opcode_ = opcode;
     argument_ = argument;
     switch (opcode) {
       case LOAD_GLOBAL: {
@@ -100,6 +102,11 @@ class Step {
         return contains();
       case COMPARE_OP:
         return compare();
+      case IS_OP:
+        if (is_replaceable(peek(1)) && is_replaceable(peek(2)) && !frame_.copies) {
+          r_.refuse("compares two values by identity (`is`)");
+        }
+        return;
       case BINARY_OP:
         return binary();
       case UNARY_POSITIVE:
@@ -241,11 +248,12 @@ class Step {
   }
 
   void subscript() {
-    PyObject* container = peek(2);
+    PyObject* container = behind_proxy(peek(2));
     PyObject* key = peek(1);
     PyTypeObject* type = Py_TYPE(container);
     frame_.pending = BINARY_SUBSCR;
-    if (is_tensor(container) || PyTuple_CheckExact(container)) return;
+    if (is_tensor(container)) return;
+    if (PyTuple_Check(container) && !is_heap_type(type)) return;  // structseqs included
     r_.read_type(type, names().getitem);
     r_.read_type_of(container);
     if (PyDict_Check(container)) {
@@ -286,6 +294,21 @@ class Step {
     r_.read_protocol(Py_TYPE(peek(2)));
     r_.read_type_of(container);
     r_.read_contains(container, peek(2));
+  }
+
+  // Values are guarded by equality, so which of the equal objects it is may change.
+  static bool is_replaceable(PyObject* object) {
+    PyTypeObject* type = Py_TYPE(object);
+    if (type == &PyLong_Type) {
+      int overflow = 0;
+      long value = PyLong_AsLongAndOverflow(object, &overflow);
+      return overflow != 0 || value < -5 || value > 256;  // the rest exist once
+    }
+    if (type == &PyUnicode_Type) return !PyUnicode_CHECK_INTERNED(object);
+    if (PyTuple_Check(object) && PyTuple_GET_SIZE(object) == 0) return false;
+    return is_value(object) &&
+           (type == &PyFloat_Type || type == &PyBytes_Type || type == &PyComplex_Type ||
+            type == &PyRange_Type || type == &PySlice_Type || PyTuple_Check(object));
   }
 
   void compare() {
@@ -468,7 +491,6 @@ class Step {
   Frame& frame_;
   _PyInterpreterFrame* f_;
   PyObject** top_;
-  int opcode_ = 0;
   int argument_ = 0;
 };
 

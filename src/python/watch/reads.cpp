@@ -5,15 +5,10 @@
 
 namespace fulgurite::python::watching {
 
-PyObject* ordered_keys(PyObject* ordered);        // facts.cpp
-bool set_contains(PyObject* set, PyObject* key);  // facts.cpp
-
 PyObject* Recording::read_dict(PyObject* dict, PyObject* key) {
-  if (needs_no_fact(dict)) {
-    bool unsafe = false;
-    return dict_lookup(dict, key, &unsafe);
-  }
+  if (is_born(dict) && !has_only_str_keys(dict)) return nullptr;  // nobody asks
   bool unsafe = false;
+  if (needs_no_fact(dict)) return dict_lookup(dict, key, &unsafe);
   PyObject* value = dict_lookup(dict, key, &unsafe);
   if (unsafe || !is_safe_key(key)) {
     // The look-up may run a Python __eq__ or __hash__; the whole dict stands for whatever it
@@ -113,6 +108,7 @@ void Recording::read_list_item(PyObject* list, PyObject* index) {
 }
 
 void Recording::read_length(PyObject* container) {
+  container = behind_proxy(container);
   if (needs_no_fact(container) || all_written_.count(container)) return;
   if (PyList_Check(container)) {
     if (has_fact(FactKind::ListLength, container, nullptr)) return;
@@ -134,6 +130,7 @@ void Recording::read_length(PyObject* container) {
 }
 
 void Recording::read_contains(PyObject* container, PyObject* key) {
+  container = behind_proxy(container);
   if (PyDict_Check(container)) {
     read_dict(container, key);
   } else if (PyAnySet_Check(container) && Py_TYPE(container) != &PyFrozenSet_Type &&
@@ -150,6 +147,7 @@ void Recording::read_contains(PyObject* container, PyObject* key) {
 
 // The items of a container, in order; with `deep` those of the containers inside it as well.
 void Recording::read_all(PyObject* container, bool deep, int depth) {
+  container = behind_proxy(container);
   if (depth > 6) return refuse("reads a structure that is nested too deeply");
   PyTypeObject* type = Py_TYPE(container);
   bool no_fact = needs_no_fact(container) || all_written_.count(container);

@@ -24,13 +24,12 @@ const Names& names() {
   static const Names table = [] {
     auto s = PyUnicode_InternFromString;
     return Names{
-        s("__dict__"),          s("__class__"),        s("__getattr__"),  s("__getattribute__"),
-        s("__setattr__"),       s("__delattr__"),      s("__call__"),     s("__getitem__"),
-        s("__setitem__"),       s("__delitem__"),      s("__iter__"),     s("__next__"),
-        s("__bool__"),          s("__len__"),          s("__contains__"), s("__enter__"),
-        s("__exit__"),          s("__eq__"),           s("__ne__"),       s("__missing__"),
-        s("__init__"),          s("__new__"),          s("grad"),         s("__hash__"),
-        s("__instancecheck__"), s("__subclasscheck__")};
+        s("__dict__"),    s("__class__"),         s("__getattr__"),      s("__getattribute__"),
+        s("__setattr__"), s("__delattr__"),       s("__call__"),         s("__getitem__"),
+        s("__setitem__"), s("__delitem__"),       s("__iter__"),         s("__next__"),
+        s("__bool__"),    s("__len__"),           s("__contains__"),     s("__enter__"),
+        s("__exit__"),    s("__missing__"),       s("__init__"),         s("__new__"),
+        s("grad"),        s("__instancecheck__"), s("__subclasscheck__")};
   }();
   return table;
 }
@@ -113,13 +112,15 @@ void Recording::know(PyObject* object, int parent) {
   }
 }
 
-// An argument that the program finds in Python state as well. The next call may bring another object
-// as the argument while the one in the state stays: tensors are reported, containers refused.
+// An argument that the program finds in Python state as well. The next call may bring another
+// object as the argument while the one in the state stays: tensors are reported, containers
+// refused.
 void Recording::reach_argument(PyObject* object, int parent) {
   if (is_tensor(object)) {
     reached_arguments_.emplace(object, parent);
   } else {
-    refuse("finds the argument " + path(object) + " in Python state as well, and may change with either");
+    refuse("finds the argument " + path(object) +
+           " in Python state as well, and may change with either");
   }
 }
 
@@ -249,29 +250,71 @@ void Recording::refuse(const std::string& what) {
 }
 
 void Recording::tensor_grad_read(PyObject* tensor) {
-  if (is_known(tensor) || is_argument(tensor)) grads_read_.insert(tensor);
-}
-
-std::string Recording::path(PyObject* object) const {
-  auto it = known_.find(object);
-  return PathPrinter(facts_, roots_).object(object, it == known_.end() ? kNoParent : it->second);
-}
-
-void Recording::finish(Observation& out) {
+  if (!(is_known(tensor) || is_argument(tensor)) || grads_read_.count(tensor)) return;
   ErrorAside aside;
+  PyRef grad;
+  PyRef leaf = PyRef::steal(PyObject_GetAttrString(tensor, "is_leaf"));
+  if (leaf && leaf.get() == Py_True) grad = PyRef::steal(PyObject_GetAttrString(tensor, "grad"));
+  PyErr_Clear();
+  grads_read_.emplace(tensor, grad);
+}
+
+const std::string& Recording::path(PyObject* object) const {
+  static thread_local std::string unknown;
+  PathPrinter printer(facts_, roots_);
+  auto it = known_.find(object);
+  if (it == known_.end()) return unknown = printer.object(object, kNoParent);
+  auto [entry, added] = paths_.try_emplace(object);
+  if (added) entry->second = printer.object(object, it->second);
+  return entry->second;
+}
+
+// Whether a write of the run itself may have ended the fact.
+bool Recording::is_explained(const Fact& fact) const {
+  PyObject* holder = fact.holder.get();
+  PyObject* key = fact.key.get();
+  if (all_written_.count(holder)) return true;
+  switch (fact.kind) {
+    case FactKind::DictItem:
+    case FactKind::TypeAttribute:
+    case FactKind::Slot:
+    case FactKind::Getset:
+      return written_.count({0, holder, key}) != 0;
+    case FactKind::Cell:
+      return written_.count({0, holder, nullptr}) != 0;
+    case FactKind::InstanceDict:
+      return written_.count({0, holder, names().dict}) != 0;
+    default:
+      return partly_written_.count(holder) != 0;
+  }
+}
+
+// The last net: what was read, and is different now without a write that was seen.
+void Recording::refuse_unseen_changes() {
   for (PyObject* dict : dicts_) {
     if (!is_born(dict) && changed_unseen(dict)) {
       refuse("changes " + path(dict) + " in a way that the watcher did not see");
     }
   }
+  PathPrinter printer(facts_, roots_);
+  for (const Fact& fact : facts_) {
+    if (fact_holds(fact) || is_explained(fact)) continue;
+    refuse("changes " + printer.access(fact) + " in a way that the watcher did not see");
+  }
+}
+
+void Recording::finish(Observation& out) {
+  ErrorAside aside;
+  refuse_unseen_changes();
   for (auto& [object, parent] : known_) {
     if (is_tensor(object) && !is_born(object) && !is_argument(object)) {
-      out.tensors.push_back({object, path(object), false});
+      out.tensors.push_back({object, path(object), false, {}});
     }
-    if (grads_read_.count(object)) out.tensors.push_back({object, path(object) + ".grad", true});
+    auto grad = grads_read_.find(object);
+    if (grad != grads_read_.end()) out.tensors.push_back({object, path(object) + ".grad", true, grad->second});
   }
   for (auto& [tensor, parent] : reached_arguments_) {
-    out.tensors.push_back({tensor, PathPrinter(facts_, roots_).object(tensor, parent), false});
+    out.tensors.push_back({tensor, PathPrinter(facts_, roots_).object(tensor, parent), false, {}});
   }
   std::sort(out.tensors.begin(), out.tensors.end(),
             [](const TensorRead& a, const TensorRead& b) { return a.path < b.path; });

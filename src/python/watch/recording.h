@@ -33,9 +33,10 @@ struct Frame {
   PyRef callee;     // of a pending CALL
   PyRef arguments;  // of a pending call of an audited query
   PyObject* keyword_names = nullptr;
-  bool user = false;   // outside torch, fulgurite and the standard library
-  bool wrote = false;  // the instruction that runs now has recorded an effect
-  bool muted = false;  // inside a function whose whole effect is already recorded
+  bool user = false;    // outside torch, fulgurite and the standard library
+  bool copies = false;  // in copy.py, whose use of identity does not show in its results
+  bool wrote = false;   // the instruction that runs now has recorded an effect
+  bool muted = false;   // inside a function whose whole effect is already recorded
   char saved_trace_lines = 1;
   char saved_trace_opcodes = 0;
 };
@@ -104,7 +105,7 @@ class Recording {
 
   // Ends the recording; called with no watch active.
   void finish(Observation& out);
-  std::string path(PyObject* object) const;
+  const std::string& path(PyObject* object) const;
 
  private:
   struct Key {
@@ -129,6 +130,8 @@ class Recording {
   uint64_t base_tag(PyObject* dict) const;
   void see_dict(PyObject* dict);
   bool changed_unseen(PyObject* dict) const;
+  bool is_explained(const Fact& fact) const;
+  void refuse_unseen_changes();
   void keep(PyObject* object);
   void reach_argument(PyObject* object, int parent);
   void read_super_attribute(PyObject* super, PyObject* name);
@@ -151,20 +154,21 @@ class Recording {
   std::unordered_set<PyObject*> all_written_;
   std::unordered_set<PyTypeObject*> protocols_;
   std::vector<PyRef> kept_;
+  mutable std::unordered_map<PyObject*, std::string> paths_;  // of known objects
   PyRef canonical_keys_;
   std::vector<std::string> roots_;
   std::vector<Effect> effects_;
   std::vector<Refusal> refusals_;
   std::unordered_set<std::string> refusal_texts_;
-  std::unordered_set<PyObject*> grads_read_;
+  std::unordered_map<PyObject*, PyRef> grads_read_;  // tensor -> the .grad that was read first
   std::unordered_map<PyObject*, int> reached_arguments_;  // tensors; value: parent as in Fact
 };
 
 // Names that are looked up often, interned once.
 struct Names {
   PyObject *dict, *class_, *getattr, *getattribute, *setattr, *delattr, *call, *getitem, *setitem,
-      *delitem, *iter, *next, *bool_, *len, *contains, *enter, *exit, *eq, *ne, *missing, *init,
-      *new_, *grad, *hash, *instancecheck, *subclasscheck;
+      *delitem, *iter, *next, *bool_, *len, *contains, *enter, *exit, *missing, *init, *new_, *grad,
+      *instancecheck, *subclasscheck;
 };
 const Names& names();
 

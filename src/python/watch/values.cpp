@@ -5,6 +5,7 @@
 #include "values.h"
 
 #include <cstring>
+#include <iterator>
 
 #include "py_ref.h"
 
@@ -81,6 +82,25 @@ bool is_safe_key_type(PyTypeObject* type) {
          is_torch_value_type(type) ||
          (type->tp_hash == PyBaseObject_Type.tp_hash &&
           type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
+}
+
+// Version tags are never used twice, so a dict seen to be safe stays so until its tag moves.
+bool has_only_safe_keys(PyObject* dict) {
+  struct Seen {
+    PyObject* dict;
+    uint64_t tag;
+  };
+  static Seen seen[64];
+  Seen& entry = seen[(reinterpret_cast<uintptr_t>(dict) >> 4) % std::size(seen)];
+  uint64_t tag = reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+  if (entry.dict == dict && entry.tag == tag) return true;
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    if (!is_safe_key(key)) return false;
+  }
+  entry = {dict, tag};
+  return true;
 }
 
 }  // namespace
@@ -225,20 +245,23 @@ PyObject* dict_lookup(PyObject* dict, PyObject* key, bool* unsafe) {
   }
   // In a dict of str keys the look-up itself is safe. Otherwise an entry of a user-defined type
   // with the same hash could run its __eq__, so all keys have to be safe.
-  if (!has_only_str_keys(dict)) {
-    PyObject *k, *v;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(dict, &position, &k, &v)) {
-      if (k == key) return v;
-      if (!is_safe_key(k)) {
-        if (unsafe) *unsafe = true;
-        return nullptr;
-      }
-    }
+  if (!has_only_str_keys(dict) && !has_only_safe_keys(dict)) {
+    if (unsafe) *unsafe = true;
+    return nullptr;
   }
   PyObject* found = PyDict_GetItemWithError(dict, key);
   if (!found) PyErr_Clear();
   return found;
+}
+
+PyObject* behind_proxy(PyObject* object) {
+  struct Proxy {
+    PyObject ob_base;
+    PyObject* mapping;
+  };
+  if (Py_TYPE(object) != &PyDictProxy_Type) return object;
+  PyObject* mapping = reinterpret_cast<Proxy*>(object)->mapping;
+  return PyDict_Check(mapping) ? mapping : object;
 }
 
 std::string text_of(PyObject* unicode) {

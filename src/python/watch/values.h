@@ -58,6 +58,9 @@ bool matches(PyObject* current, PyObject* expected, MatchBy by);
 // if that is not possible because of the keys in the dict.
 PyObject* dict_lookup(PyObject* dict, PyObject* key, bool* unsafe);
 
+// The dict behind a mappingproxy (`C.__dict__`), or the object itself.
+PyObject* behind_proxy(PyObject* object);
+
 std::string describe_object(PyObject* object, size_t limit = 80);
 std::string text_of(PyObject* unicode);  // "?" if it is no readable str
 

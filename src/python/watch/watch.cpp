@@ -10,6 +10,7 @@
 #include "internals.h"
 
 #include <memory>
+#include <string_view>
 
 #include "callees.h"
 #include "events.h"
@@ -162,6 +163,7 @@ void on_frame(Recording& r, PyFrameObject* object) {
   const char* file = PyUnicode_AsUTF8AndSize(code->co_filename, &length);
   if (!file) PyErr_Clear();
   frame.user = file && !is_library_file({file, static_cast<size_t>(length)});
+  frame.copies = !frame.user && std::string_view(file ? file : "").ends_with("/copy.py");
   r.frames.push_back(std::move(frame));
   Frame& entered = r.frames.back();
   if (entered.muted) return;

@@ -43,8 +43,7 @@ enum class EffectKind {
   SetGlobal,
   DelGlobal,
   SetCell,     // value is null when the cell is emptied
-  TensorAttr,  // `t.grad = g`, `t.data = d`, `t.requires_grad = b`, `t.anything = x`; value null:
-               // del
+  TensorAttr,  // `t.grad = g`, `t.requires_grad = b`, `t.anything = x`; a null value deletes
   Mutate,      // any other change of a container; key is the method's name, value its arguments
   Backward,    // runs the autograd engine, which may accumulate into the `.grad` of leaves
   Io,          // print, logging, warnings, writes to streams; value: the arguments
@@ -61,17 +60,18 @@ struct Effect {
   PyRef value;
   std::string text;
   SourceLocation where;
-  bool fresh =
-      false;  // a TensorAttr on a tensor made during the call, which may or may not outlive it
+  bool fresh = false;  // TensorAttr only: the holder was made by the call and may not outlive it
 };
 
 // A pre-existing tensor that the program reached through Python; an argument is listed only if the
 // program found it in Python state as well. Borrowed: the guard program keeps the tensor alive.
-// `attribute_grad`: the program read its `.grad` (the holder is given here, not the gradient).
+// `attribute_grad`: the program read its `.grad` (the holder is given as `tensor`; `grad` is what was read
+// first: a tensor or None, null if the holder is no leaf).
 struct TensorRead {
   PyObject* tensor;
   std::string path;
   bool attribute_grad;
+  PyRef grad;
 };
 
 struct GuardInfo {

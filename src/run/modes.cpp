@@ -1,4 +1,4 @@
-#include "modes.h"
+#include "run/modes.h"
 
 #include <ATen/Context.h>
 #include <ATen/PythonTorchFunctionTLS.h>
@@ -11,7 +11,7 @@
 
 #include "record/recorder.h"
 
-namespace fulgurite::python {
+namespace fulgurite::run {
 namespace {
 
 struct Field {
@@ -20,8 +20,9 @@ struct Field {
   int width;
 };
 constexpr Field kFields[] = {
-    {"grad mode", 0, 1},       {"inference mode", 1, 1},       {"autocast on cpu", 2, 1},
-    {"autocast dtype", 3, 6},  {"default dtype", 9, 6},        {"deterministic algorithms", 15, 1},
+    {"grad mode", 0, 1},       {"inference mode", 1, 1},
+    {"autocast on cpu", 2, 1}, {"autocast dtype", 3, 6},
+    {"default dtype", 9, 6},   {"deterministic algorithms", 15, 1},
     {"autocast cache", 16, 1}, {"float32 matmul precision", 17, 2},
 };
 
@@ -54,7 +55,8 @@ std::string Modes::difference(const Modes& recorded) const {
     if (!s.empty()) s += "; ";
     auto text = [&](uint64_t v) {
       if (f.width == 1) return std::string(v ? "on" : "off");
-      return f.width == 6 ? std::string(c10::toString(static_cast<c10::ScalarType>(v))) : std::to_string(v);
+      return f.width == 6 ? std::string(c10::toString(static_cast<c10::ScalarType>(v)))
+                          : std::to_string(v);
     };
     s += std::string(f.name) + " is " + text(a) + ", was " + text(b) + " when recorded";
   }
@@ -69,7 +71,9 @@ std::string Modes::describe() const {
     if (f.shift == 3 && (bits & 4) == 0) continue;
     if (f.shift == 17) continue;
     if (!s.empty()) s += ", ";
-    s += std::string(f.name) + (f.width == 6 ? " " + std::string(c10::toString(static_cast<c10::ScalarType>(v))) : " on");
+    s += f.name;
+    s += f.width == 6 ? " " : " on";
+    if (f.width == 6) s += c10::toString(static_cast<c10::ScalarType>(v));
   }
   return s.empty() ? "none on" : s;
 }
@@ -81,9 +85,11 @@ const char* unsupported_mode() {
   if (c10::impl::TorchDispatchModeTLS::any_modes_set()) return "a TorchDispatchMode is active";
   if (at::impl::PythonTorchFunctionTLS::stack_len() > 0)
     return "a TorchFunctionMode is active (torch.set_default_device is one)";
-  if (c10::impl::tls_is_dispatch_key_included(DispatchKey::Tracer)) return "called inside torch.jit.trace";
-  if (c10::impl::tls_is_dispatch_key_included(DispatchKey::Functionalize)) return "called under functionalization";
+  if (c10::impl::tls_is_dispatch_key_included(DispatchKey::Tracer))
+    return "called inside torch.jit.trace";
+  if (c10::impl::tls_is_dispatch_key_included(DispatchKey::Functionalize))
+    return "called under functionalization";
   return "";
 }
 
-}  // namespace fulgurite::python
+}  // namespace fulgurite::run

@@ -1,0 +1,1 @@
+"""Benchmarks: eager, torch.compile and fulgurite side by side. Start with ``run.py``."""

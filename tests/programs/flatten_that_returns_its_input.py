@@ -1,0 +1,14 @@
+import torch
+
+
+def inputs(seed):
+    generator = torch.Generator().manual_seed(seed)
+    x0 = torch.randn([4], generator=generator, dtype=torch.float64)
+    return [x0], []
+
+
+def program(x0):
+    t1 = x0.flatten()
+    t3 = x0.div_(2)
+    t1.squeeze_()
+    return (t1,)

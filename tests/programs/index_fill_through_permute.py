@@ -1,0 +1,15 @@
+import torch
+
+
+def inputs(seed):
+    generator = torch.Generator().manual_seed(seed)
+    b0 = (torch.randn([3, 4], generator=generator, dtype=torch.float32)).requires_grad_()
+    x0 = b0 * 1.0
+    return [x0], [b0]
+
+
+def program(x0):
+    t1 = x0 + x0
+    t2 = t1.permute(1, 0)
+    t2.index_fill_(0, torch.tensor([0]), 1.5)
+    return (t2,)

@@ -1,0 +1,13 @@
+import torch
+
+
+def inputs(seed):
+    generator = torch.Generator().manual_seed(seed)
+    x0 = (torch.randn([6], generator=generator, dtype=torch.float32)).requires_grad_()
+    return [x0], [x0]
+
+
+def program(x0):
+    t1 = x0.unfold(-1, 4, 1)
+    t2 = t1 + t1
+    return (t2,)
