@@ -25,8 +25,8 @@ def make(batch: int) -> tuple[GPT, tuple]:
 
 
 STEPS = [
-    Case("GPT step, batch 1", lambda: make(1), grad=True, backward=True, threads=2),
-    Case("GPT step, batch 16", lambda: make(16), grad=True, backward=True, threads=2),
+    Case("GPT step, batch 1", lambda: make(1), grad=True, backward=True, threads=1),
+    Case("GPT step, batch 16", lambda: make(16), grad=True, backward=True, threads=1),
 ]
 
 
@@ -89,5 +89,5 @@ def memory(batch: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     print(json.dumps({"first_call": first_call, "memory": memory}[sys.argv[1]](*sys.argv[2:])))

@@ -13,7 +13,7 @@ import platform
 import shutil
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--list", action="store_true", help="only list the names")
     arguments = parser.parse_args(argv)
-    known = {**{c.name: c for c in (*CASES, *model.STEPS)}, FIRST_CALL: None, MEMORY: None}
+    known = {**{c.name: c for c in (*CASES, *model.STEPS)}, **dict.fromkeys((*FIRST_CALLS, MEMORY))}
     chosen = [
         n
         for n in known
@@ -67,10 +67,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if cases:
         results += _cases(console, cases, seconds, with_compile)
     repeats = 1 if arguments.quick else 5
-    special: dict[str, Callable] = {FIRST_CALL: _first_call, MEMORY: _memory}
-    for name, measure in special.items():
+    for name, batch in FIRST_CALLS.items():
         if name in chosen:
-            results.append(measure(console, repeats))
+            results.append(_first_call(console, name, batch, repeats))
+    if MEMORY in chosen:
+        results.append(_memory(console))
     if arguments.json is not None:
         arguments.json.write_text(
             json.dumps({"machine": _machine(), "results": results}, indent=1) + "\n"
@@ -105,7 +106,11 @@ def _cases(
     names = [EAGER, *([COMPILE] if with_compile else []), OURS]
     table = Table(title="µs a call, minimum / median", title_justify="left", title_style="bold")
     table.add_column("", no_wrap=True)
-    for name in (*names, "fulgurite − eager", *(f"/ {n}" for n in names[:-1])):
+    for name in (
+        *names,
+        "fulgurite − eager",
+        *(f"/ {n.removeprefix('torch.')}" for n in names[:-1]),
+    ):
         table.add_column(name, justify="right", no_wrap=True)
     results = []
     for case in cases:
@@ -162,18 +167,18 @@ def _case(
 
 
 # ---- in processes of their own ----------------------------------------------------------------------------
-FIRST_CALL = "GPT first call, batch 16"
+FIRST_CALLS = {"GPT first call, batch 1": "1", "GPT first call, batch 16": "16"}
 MEMORY = "GPT peak memory of a step"
 
 
-def _first_call(console: Console, repeats: int) -> dict[str, Any]:
-    runs = [model.in_subprocess("first_call", "16") for _ in range(repeats)]
+def _first_call(console: Console, name: str, batch: str, repeats: int) -> dict[str, Any]:
+    runs = [model.in_subprocess("first_call", batch) for _ in range(repeats)]
 
     def both(values: Sequence[float]) -> str:
         return f"{min(values):.2f} / {statistics.median(values):.2f}"
 
     table = Table(
-        title=f"{FIRST_CALL}: ms, minimum / median of {repeats} processes",
+        title=f"{name}: ms, minimum / median of {repeats} processes",
         title_justify="left",
         title_style="bold",
     )
@@ -183,15 +188,15 @@ def _first_call(console: Console, repeats: int) -> dict[str, Any]:
     table.add_row("the first eager step", both([r["eager_first"] for r in runs]))
     table.add_row("the first compiled step", both([r["first"] for r in runs]))
     table.add_row("  recorded run (forward)", both([r["recorded run"] for r in runs]))
-    for name in runs[0]["passes"]:
-        table.add_row(f"  {name}", both([r["passes"][name] for r in runs]))
+    for stage in runs[0]["passes"]:
+        table.add_row(f"  {stage}", both([r["passes"][stage] for r in runs]))
     table.add_row("  plan and the rest", both([r["plan and the rest"] for r in runs]))
     table.add_row("wanted: at most 4 × eager + 10", both([4 * r["eager"] + 10 for r in runs]))
     console.print(table)
-    return {"name": FIRST_CALL, "unit": "ms", "runs": runs}
+    return {"name": name, "unit": "ms", "runs": runs}
 
 
-def _memory(console: Console, _repeats: int) -> dict[str, Any]:
+def _memory(console: Console) -> dict[str, Any]:
     found = {batch: model.in_subprocess("memory", batch) for batch in ("1", "16")}
     table = Table(
         title=f"{MEMORY}: MB of tensors at the peak", title_justify="left", title_style="bold"

@@ -6,9 +6,10 @@ import gc
 import threading
 import weakref
 
-import fulgurite as fg
 import pytest
 import torch
+
+import fulgurite as fg
 
 
 def served(f: object, n: int) -> bool:
@@ -462,16 +463,18 @@ def test_a_jitted_function_and_its_closure_die() -> None:
     class Marker:
         k = 2.0
 
-    marker = Marker()
+    def make():
+        marker = Marker()
 
-    def f(x):
-        return x * marker.k
+        def f(x):
+            return x * marker.k
 
-    g = fg.jit(f)
-    for _ in range(3):
-        g(torch.ones(2))
-    dead = [weakref.ref(marker), weakref.ref(g), weakref.ref(f)]
-    del marker, f, g
+        g = fg.jit(f)
+        for _ in range(3):
+            g(torch.ones(2))
+        return [weakref.ref(t) for t in (marker, g, f)]
+
+    dead = make()
     gc.collect()
     assert [r() for r in dead] == [None] * 3
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import fulgurite as fg
 import pytest
 import torch
+
+import fulgurite as fg
 
 
 def warmed(f: Callable, *make: Callable[[], torch.Tensor]) -> Callable:

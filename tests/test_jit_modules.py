@@ -8,10 +8,11 @@ import io
 import pickle
 import weakref
 
-import fulgurite as fg
 import pytest
 import torch
 from torch import nn
+
+import fulgurite as fg
 
 
 class Net(nn.Module):
@@ -187,12 +188,14 @@ def test_the_original_may_be_garbage() -> None:
 
 @pytest.mark.no_round_trip
 def test_module_and_parameters_die_with_the_jitted_one() -> None:
-    net, jitted, _ = pair()
-    net.eval()
-    for _ in range(3):
-        jitted(torch.randn(3, 4)).sum().backward()
-    dead = [weakref.ref(net), weakref.ref(jitted), weakref.ref(net.out.weight), weakref.ref(net.inner)]
-    del net, jitted
+    def make():
+        net, jitted, _ = pair()
+        net.eval()
+        for _ in range(3):
+            jitted(torch.randn(3, 4)).sum().backward()
+        return [weakref.ref(t) for t in (net, jitted, net.out.weight, net.inner)]
+
+    dead = make()
     gc.collect()
     assert [r() for r in dead] == [None] * 4
 

@@ -87,12 +87,22 @@ def compiled():
     return f
 
 
+class Collected(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.said = []
+
+    def emit(self, record):
+        self.said.append((record.name, record.levelname, record.getMessage()))
+
+
 @pytest.fixture
-def records(caplog):
-    """What the loggers say, with the level that ``configure`` gives them."""
-    logging.getLogger("fulgurite").addHandler(caplog.handler)
-    yield lambda: [(r.name, r.levelname, r.getMessage()) for r in caplog.records]
-    logging.getLogger("fulgurite").removeHandler(caplog.handler)
+def records():
+    """What the loggers say at the levels that ``configure`` gives them."""
+    handler = Collected()
+    logging.getLogger("fulgurite").addHandler(handler)
+    yield lambda: handler.said
+    logging.getLogger("fulgurite").removeHandler(handler)
 
 
 def tell(jitted, event, detail):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from torch.testing._internal.common_modules import module_db
+
 from helpers import forked, moduleinfo
 from helpers.expected import Expected
-from torch.testing._internal.common_modules import module_db
 
 CHUNK = 19
 MODES = {"train": (True, True), "eval": (False, True), "eval without gradient": (False, False)}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from torch.testing._internal.common_methods_invocations import op_db
+
 from helpers import forked, opinfo
 from helpers.expected import Expected
-from torch.testing._internal.common_methods_invocations import op_db
 
 CHUNK = 39
 MODES = {"forward": False, "joint": True}

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Iterable
 
 import pytest
+
 from helpers import forked, programs, run_program
 from helpers.expected import tidy
 

@@ -136,7 +136,8 @@ class RecordedCall {
     if (recording.refusal) throw *recording.refusal;
     const run::Modes after = run::Modes::now();
     if (!(after == entry_->modes))
-      throw Refusal("FG-210", "the call changes a mode for its caller: " + after.difference(entry_->modes));
+      throw Refusal("FG-210",
+                    "the call changes a mode for its caller: " + after.difference(entry_->modes));
     const ir::Trace& t = *recording.trace;
     if (t.inputs.size() - recording.externals.size() != entry_->distinct.size())
       throw InternalError("recorded inputs do not match the arguments");

@@ -20,6 +20,8 @@ enum Trait : uint32_t {
   kEffect = 1 << 5,               // must run although nobody uses its results
   kDataDependentShape = 1 << 6,
   kCopies = 1 << 7,               // copy_
+  kOwnInverse = 1 << 8,           // a permutation of dimensions that undoes itself
+  kPermutes = 1 << 9,             // a permutation of dimensions by argument 1
 };
 
 struct Card {

@@ -161,6 +161,26 @@ std::optional<ir::Op> view_variant(const ir::Op& op) {
   return std::nullopt;
 }
 
+std::optional<ir::Bind> inverse_permutation(const ir::Bind& view, ir::ValueId contents) {
+  if (has_trait(view.op, kOwnInverse)) {
+    ir::Bind inverse = view;
+    inverse.args[0] = ir::Arg(contents);
+    inverse.results.clear();
+    return inverse;
+  }
+  if (!has_trait(view.op, kPermutes)) return std::nullopt;
+  const auto dims = std::get<c10::IValue>(view.args[1]).toIntVector();
+  std::vector<int64_t> back(dims.size());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const auto d = dims[i] < 0 ? dims[i] + static_cast<int64_t>(dims.size()) : dims[i];
+    back[static_cast<size_t>(d)] = static_cast<int64_t>(i);
+  }
+  ir::Bind inverse = view;
+  inverse.args = {ir::Arg(contents), ir::Arg(c10::IValue(back))};
+  inverse.results.clear();
+  return inverse;
+}
+
 const char* inverse_of_value_view(const ir::Op& op) {
   const Card* card = card_of(op);
   return card == nullptr ? nullptr : card->inverse;

@@ -38,6 +38,9 @@ bool changes_geometry_in_place(const ir::Op& op);
 std::optional<ir::Op> view_variant(const ir::Op& op);
 // Every result is a view of argument 0 by its schema, e.g. select, split.
 bool is_view(const ir::Op& op);
+// For a view that only permutes dimensions (t, transpose, permute): the bind that permutes `contents` back;
+// its result is left to the caller.
+std::optional<ir::Bind> inverse_permutation(const ir::Bind& view, ir::ValueId contents);
 // For a view that shows other values than its base has (_conj, view_as_real): the operator that turns a new
 // value of the view into one of the base; nullptr for all other views.
 const char* inverse_of_value_view(const ir::Op& op);

@@ -15,6 +15,7 @@
 #include "ir/text.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
+#include "passes/explicit_rules.h"
 #include "passes/functionalize.h"
 #include "passes/infer.h"
 #include "record/recorder.h"
@@ -164,44 +165,6 @@ std::shared_ptr<const Rule> make_rule(const Bind& bind, const Trace& joint, cons
     b.add_bind(std::move(copy));
   }
   for (ValueId g : gradients) b.trace().outputs.push_back(map_id(g));
-  rule->trace = b.finish();
-  return rule;
-}
-
-// set_data(self, data): the gradient goes to self. replace(self, data): zeros to self, the gradient to data.
-// copy_ is never differentiated by us (the epilogue runs under autograd).
-std::shared_ptr<const Rule> explicit_rule(const Bind& bind, const std::vector<const ir::TensorType*>& cotangents,
-                                          const std::vector<bool>& wanted) {
-  const bool set_data = bind.op == prims::set_data();
-  if (!set_data && !(bind.op == prims::replace())) return nullptr;
-  auto rule = std::make_shared<Rule>();
-  ir::TraceBuilder b("backward_" + bind.op.base_name(), "rule");
-  b.trace().kind = ir::TraceKind::Rule;
-  b.trace().functional = true;
-  ir::Value g;
-  g.name = "g0";
-  g.type = *cotangents.at(0);
-  const ValueId id = b.add_input(std::move(g));
-  rule->inputs.push_back({Rule::Source::Cotangent, 0});
-  if (set_data) {
-    rule->gradients_of.push_back(0);
-    b.trace().outputs.push_back(id);
-  } else {
-    if (wanted.at(0)) {
-      static const ir::Op zeros_like = ir::Op::get("aten::zeros_like");
-      ir::Value z;
-      z.type = *cotangents.at(0);
-      const ValueId zeros = b.add_value(std::move(z));
-      Bind make{zeros_like, {Arg(id)}, {ir::Result(zeros)}, -1, -1, false};
-      b.add_bind(std::move(make));
-      rule->gradients_of.push_back(0);
-      b.trace().outputs.push_back(zeros);
-    }
-    if (wanted.at(1)) {
-      rule->gradients_of.push_back(1);
-      b.trace().outputs.push_back(id);
-    }
-  }
   rule->trace = b.finish();
   return rule;
 }
@@ -363,7 +326,7 @@ std::vector<ValueId> tensor_results(const Trace& trace, const Bind& bind) {
 std::shared_ptr<const Rule> derive(const Trace& trace, const Bind& bind,
                                    const std::vector<const ir::TensorType*>& cotangents,
                                    const std::vector<bool>& wanted) {
-  if (auto rule = explicit_rule(bind, cotangents, wanted)) return rule;
+  if (auto rule = explicit_rule(trace, bind, cotangents, wanted)) return rule;
   const std::string key = key_of(trace, bind, cotangents, wanted);
   {
     std::lock_guard lock(cache_mutex);

@@ -288,6 +288,8 @@ class Functionalizer {
         args.insert(args.end(), v.view->args.begin() + 1, v.view->args.end());
         return emit(Op::get(card->scatter), std::move(args), p.facts, rg);
       }
+      if (auto inverse = ops::inverse_permutation(*v.view, contents))
+        return emit(inverse->op, std::move(inverse->args), p.facts, rg);
       if (v.facts.offset == p.facts.offset && vt.numel() == pt.numel() && vt.is_contiguous() && pt.is_contiguous() &&
           vt.dtype == pt.dtype) {
         return emit(Op::get("aten::view"), {Arg(contents), Arg(ints(pt.sizes))}, p.facts, rg);

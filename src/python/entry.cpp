@@ -9,23 +9,13 @@ bool Entry::gather(const std::vector<PyObject*>& args, std::vector<const at::Ten
   for (PyObject* o : args) inputs.push_back(&tensor_of(o));
   scratch.reserve(externals.size());
   for (const External& e : externals) {
-    if (e.tensor.defined()) {
-      inputs.push_back(&e.tensor);
+    const at::Tensor& t = e.tensor.get(inputs);
+    if (!e.is_grad) {
+      inputs.push_back(&t);
       continue;
     }
-    if (e.grad_leaf.defined()) {
-      const at::Tensor& grad = e.grad_leaf.grad();
-      if (!grad.defined()) return false;
-      scratch.push_back(grad);
-      inputs.push_back(&scratch.back());
-      continue;
-    }
-    const auto of = static_cast<size_t>(e.grad_of);  // an input of the program
-    const size_t position = of < argument_positions.size() ? argument_positions[of]
-                                                           : args.size() + of - argument_positions.size();
-    const at::Tensor& grad = inputs[position]->grad();
-    if (!grad.defined()) return false;
-    scratch.push_back(grad);
+    if (!t.grad().defined()) return false;
+    scratch.push_back(t.grad());
     inputs.push_back(&scratch.back());
   }
   return true;
@@ -43,7 +33,7 @@ bool Entry::check(PyObject* const* args, size_t nargs, PyObject* kwnames, const 
   for (const auto& [i, impl] : fixed_arguments)
     if (inputs[i]->unsafeGetTensorImpl() != impl) return false;
   for (const GradGuard& g : grads)
-    if (g.leaf.grad().defined() != g.defined) return false;
+    if (g.leaf.get(inputs).grad().defined() != g.defined) return false;
   if (!python.check()) return false;
   drop_repeated(inputs);
   return true;
@@ -75,7 +65,7 @@ std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject
     if (inputs[i]->unsafeGetTensorImpl() != impl)
       return tensor_paths[i] + " was a tensor that the program also reads from a variable, and is another one";
   for (const GradGuard& g : grads)
-    if (g.leaf.grad().defined() != g.defined)
+    if (g.leaf.get(inputs).grad().defined() != g.defined)
       return g.defined ? "the .grad of a parameter is None, was a tensor when recorded"
                        : "the .grad of a parameter is a tensor, was None when recorded";
   return python.explain_failure();

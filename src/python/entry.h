@@ -22,16 +22,25 @@ struct GuardLine {
   std::string reason;
 };
 
+// A tensor that the guards look at: one of the arguments' tensors, or a fixed one.
+struct TensorRef {
+  int32_t argument = -1;
+  at::Tensor fixed;
+  const at::Tensor& get(const std::vector<const at::Tensor*>& arguments) const {
+    return argument >= 0 ? *arguments[static_cast<size_t>(argument)] : fixed;
+  }
+};
+
+// An input of the program that is no argument.
 struct External {
-  at::Tensor tensor;   // undefined if `grad_of` >= 0
-  int32_t grad_of;     // index of the input whose .grad it is, -1: another tensor
-  at::Tensor grad_leaf;  // it is the .grad of this tensor, if that is defined
-  std::string path;    // how the program reached it
+  bool is_grad = false;  // it is the .grad of `tensor`
+  TensorRef tensor;
+  std::string path;      // how the program reached it
 };
 
 struct GradGuard {
-  at::Tensor leaf;
-  bool defined;        // whether leaf.grad was a tensor when the recorded call began
+  TensorRef leaf;
+  bool defined;  // whether leaf.grad was a tensor when the recorded call began
 };
 
 class Entry {

@@ -59,7 +59,7 @@ void tell(PyObject* self, const char* event, const std::string& detail) {
   if (event_hook == nullptr || event_hook == Py_None) return;
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
-  PyRef r = PyRef::steal(PyObject_CallFunction(event_hook, "Oss#", self, event, detail.c_str(), static_cast<Py_ssize_t>(detail.size())));
+  PyRef r = PyRef::steal(PyObject_CallFunction(event_hook, "Oss", self, event, detail.c_str()));
   if (!r) PyErr_WriteUnraisable(event_hook);
   PyErr_Restore(type, value, trace);
 }
@@ -134,6 +134,9 @@ class RecordedCall {
     } catch (const fulgurite::Error& e) {
       if (!failed(e.code(), e.message())) return nullptr;
       return result.release();
+    } catch (const c10::Error& e) {
+      if (!failed("FG-900", e.what_without_backtrace())) return nullptr;
+      return result.release();
     } catch (const std::exception& e) {
       if (!failed("FG-900", e.what())) return nullptr;
       return result.release();
@@ -165,6 +168,7 @@ class RecordedCall {
     if (state_.fall_back(code, reason)) tell(self_, "fallback", code + ": " + reason);
     // Recording again costs; it is worth it when the cause may go away (caches filled, state created).
     ++state_.failures;
+    state_.last_failure = code + ": " + reason;
     state_.skip = state_.failures < 3 ? 0 : (uint64_t{1} << std::min<uint64_t>(state_.failures - 2, 10)) - 1;
     if (state_.options.fullgraph) {
       raise_compile_error(code, reason);
@@ -231,26 +235,22 @@ class RecordedCall {
     input_positions(entry, arguments);
     for (const record::External& e : recording.externals) {
       External x;
-      x.grad_of = -1;
+      const auto* impl = e.tensor.unsafeGetTensorImpl();
       if (e.grad_of >= 0) {
-        for (size_t i = 0; i < recording.trace->inputs.size(); ++i)
-          if (recording.trace->inputs[i] == e.grad_of) x.grad_of = static_cast<int32_t>(i);
+        x.is_grad = touches_grad = true;
         x.path = recording.trace->value(e.grad_of).name + ".grad";
-        touches_grad = true;
-      } else if (auto grad = grads_of.find(e.tensor.unsafeGetTensorImpl()); grad != grads_of.end()) {
+        x.tensor = tensor_ref(entry, *recording.trace, e.grad_of, recording.externals);
+      } else if (auto grad = grads_of.find(impl); grad != grads_of.end()) {
+        x.is_grad = true;
         x.path = grad->second->path;
-        x.grad_leaf = tensor_of(grad->second->tensor);
-        for (PyObject* a : arguments_)
-          if (tensor_of(a).is_same(x.grad_leaf))
-            throw fulgurite::Refusal("FG-123", "the .grad of an argument is read by the program");
-      } else {
-        auto it = reads.find(e.tensor.unsafeGetTensorImpl());
-        if (it == reads.end())
-          throw fulgurite::Refusal("FG-205", "the program uses a tensor " + recording.trace->value(e.value).name +
-                                                 " that is neither an argument, nor was read from a variable, nor made "
-                                                 "in the call");
+        x.tensor = tensor_ref(tensor_of(grad->second->tensor));
+      } else if (auto it = reads.find(impl); it != reads.end()) {
         x.path = it->second->path;
-        x.tensor = e.tensor;
+        x.tensor.fixed = e.tensor;
+      } else {
+        throw fulgurite::Refusal("FG-205", "the program uses a tensor " + recording.trace->value(e.value).name +
+                                               " that is neither an argument, nor was read from a variable, nor made "
+                                               "in the call");
       }
       entry.tensors.emplace_back(e.tensor);
       entry.tensor_paths.push_back(x.path);
@@ -288,6 +288,24 @@ class RecordedCall {
     if (seen.size() != distinct) throw InternalError("recorded inputs do not match the arguments");
   }
 
+  TensorRef tensor_ref(const at::Tensor& t) const {
+    TensorRef r;
+    for (size_t i = 0; i < arguments_.size() && r.argument < 0; ++i)
+      if (tensor_of(arguments_[i]).is_same(t)) r.argument = static_cast<int32_t>(i);
+    if (r.argument < 0) r.fixed = t;
+    return r;
+  }
+
+  // The tensor that was input `id` of the trace.
+  TensorRef tensor_ref(const Entry& entry, const ir::Trace& trace, ir::ValueId id,
+                       const std::vector<record::External>& externals) const {
+    for (size_t i = 0; i < entry.argument_positions.size(); ++i)
+      if (trace.inputs[i] == id) return tensor_ref(tensor_of(arguments_[entry.argument_positions[i]]));
+    for (const record::External& e : externals)
+      if (e.value == id) return tensor_ref(e.tensor);
+    throw InternalError("an input of the trace has no tensor");
+  }
+
   // Which leaves must have a .grad when the call begins, and which must not. What Python read first counts;
   // what it set before anything read it does not matter; else what the engine found.
   void guard_grads(Entry& entry, const record::Recording& recording, const Observation& seen,
@@ -302,12 +320,12 @@ class RecordedCall {
       if (!r.attribute_grad || !is_any_tensor(r.tensor)) continue;
       const at::Tensor& t = tensor_of(r.tensor);
       if (!r.grad) throw fulgurite::Refusal("FG-122", "the .grad of " + r.path + " is read, which is no leaf");
-      entry.grads.push_back({t, r.grad.get() != Py_None});
+      entry.grads.push_back({tensor_ref(t), r.grad.get() != Py_None});
       done.push_back(t);
     }
     done.insert(done.end(), written.begin(), written.end());
     for (const record::LeafGrad& l : recording.leaves)
-      if (!is_done(l.leaf)) entry.grads.push_back({l.leaf, l.defined_before});
+      if (!is_done(l.leaf)) entry.grads.push_back({tensor_ref(l.leaf), l.defined_before});
   }
 
   // The recorded run may have filled caches that it read before: then it is not what the next one will be.
@@ -352,6 +370,9 @@ Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Te
     program->run(inputs.data(), outputs);
   } catch (const prims::ValueGuardFailed&) {
     served = Served::DataLeftThePath;
+  } catch (const c10::Error& e) {
+    served = Served::Raised;
+    error = e.what_without_backtrace();
   } catch (const std::exception& e) {
     served = Served::Raised;
     error = e.what();
@@ -410,7 +431,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   if (state.skip > 0) {
     --state.skip;
     state.fall_back("FG-209", "run eagerly: the last " + std::to_string(state.failures) + " recordings gave no program (" +
-                                  (state.fallbacks.empty() ? "" : state.fallbacks.back().reason) + ")");
+                                  state.last_failure + ")");
     return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
   }
   if (!state.entries.empty() && state.recompiles.size() < 1000) {

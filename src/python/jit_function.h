@@ -35,6 +35,7 @@ struct JitState {
   uint64_t misses = 0;
   std::vector<Fallback> fallbacks;
   std::vector<std::string> recompiles;  // why each entry after the first was made
+  std::string last_failure;
   uint64_t failures = 0;                // recordings that gave no program, in a row
   uint64_t skip = 0;                    // calls to run eagerly before recording again
   double last_record_milliseconds = 0;

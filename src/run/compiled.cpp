@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/node.h>
 #include <torch/csrc/autograd/saved_variable.h>
@@ -35,7 +36,8 @@ struct CompiledBackward : torch::autograd::Node {
   std::shared_ptr<const Compiled> program;
   std::vector<SavedVariable> saved;    // by slot
   std::vector<c10::IValue> numbers;    // by slot, for numbers
-  std::vector<SavedVariable> inputs;   // all inputs, for create_graph
+  std::vector<at::Tensor> inputs;      // for create_graph; undefined where the call itself overwrote it
+  std::vector<uint32_t> versions;      // of the inputs at the call
   at::Tensor random_state;
   bool released = false;
 
@@ -44,7 +46,7 @@ struct CompiledBackward : torch::autograd::Node {
   void release_variables() override {
     std::lock_guard<std::mutex> lock(mutex_);
     for (auto& s : saved) s.reset_data();
-    for (auto& s : inputs) s.reset_data();
+    inputs.clear();
     released = !saved.empty();
   }
 
@@ -61,6 +63,8 @@ struct CompiledBackward : torch::autograd::Node {
     Frame frame(b.plan->registers());
     load_constants(t, frame);
     const auto& slots = program->saved();
+    // If the graph is not kept, saved tensors die with their last use in the plan.
+    const bool keep = torch::autograd::get_current_graph_task_keep_graph();
     auto self = getptr();
     for (size_t k = 0; k < slots.size(); ++k) {
       if (slots[k].kind == SavedSlot::Kind::Number) {
@@ -68,6 +72,11 @@ struct CompiledBackward : torch::autograd::Node {
       } else {
         frame[t.inputs[k]] = saved[k].unpack(slots[k].kind == SavedSlot::Kind::Output ? self : nullptr);
       }
+    }
+    if (!keep) {
+      for (auto& s : saved) s.reset_data();
+      inputs.clear();
+      released = !saved.empty();
     }
     BelowAutograd below;
     uint64_t defined = 0;
@@ -108,7 +117,13 @@ struct CompiledBackward : torch::autograd::Node {
     load_constants(t, frame);
     variable_list differentiable;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      at::Tensor x = inputs[i].unpack();
+      const at::Tensor& x = inputs[i];
+      TORCH_CHECK(x.defined(), "FG-181: create_graph through ", program->name(), ": the compiled call overwrote its input ",
+                  t.value(t.inputs[i]).name, ", which differentiating again needs");
+      TORCH_CHECK(x.is_inference() || x._version() == versions[i],
+                  "one of the variables needed for gradient computation has been modified by an inplace operation: input ",
+                  t.value(t.inputs[i]).name, " of the compiled ", program->name(), " is at version ", x._version(),
+                  "; expected version ", versions[i], " instead (FG-181: differentiating again needs every input)");
       frame[t.inputs[i]] = x;
     }
     for (size_t i : parts.differentiable) differentiable.push_back(frame[t.inputs[i]].toTensor());
@@ -166,7 +181,7 @@ std::vector<uint64_t> dependencies(const ir::Trace& t) {
     for_each_result(b, [&](ir::ValueId id) { mask[id] |= m; });
   }
   std::vector<uint64_t> out;
-  for (ir::ValueId id : t.outputs) out.push_back(id == ir::kNoValue ? 0 : mask[id]);
+  for (ir::ValueId id : t.outputs) out.push_back(id == ir::kNoValue ? 0 : mask[id] == 0 ? ~uint64_t{0} : mask[id]);
   return out;
 }
 
@@ -184,10 +199,19 @@ Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
   backward_.plan = std::make_unique<Plan>(b, 0, b.binds.size(), b.outputs);
   backward_.depends_on = dependencies(b);
   keeps_random_state_ = core_->draws_random_numbers();
+  overwritten_.assign(t.inputs.size(), false);
+  for (size_t i = t.epilogue; i < t.binds.size(); ++i)
+    for (size_t a : ops::written_arguments(t.binds[i]))
+      ir::for_each_value(t.binds[i].args[a], [&](ir::ValueId id) {
+        for (size_t k = 0; k < t.inputs.size(); ++k)
+          if (t.inputs[k] == id || (t.value(id).storage >= 0 && t.value(id).storage == t.value(t.inputs[k]).storage))
+            overwritten_[k] = !(t.binds[i].op == prims::set_grad());
+      });
   for (ir::ValueId id : t.saved) {
     SavedSlot s{SavedSlot::Kind::Intermediate, id, false};
     if (!t.value(id).is_tensor()) {
       s.kind = SavedSlot::Kind::Number;
+      saves_numbers_ = true;
     } else if (t.value(id).kind == ir::ValueKind::Input) {
       s.kind = SavedSlot::Kind::Input;
     } else if (std::find(parts_.attached.begin(), parts_.attached.end(), id) != parts_.attached.end()) {
@@ -231,7 +255,7 @@ void Compiled::attach(Frame& frame, const at::Tensor* const* inputs, const at::T
   node->set_next_edges(std::move(edges));
   for (ir::ValueId id : parts_.attached) torch::autograd::set_history(frame[id].toTensor(), node);
   node->saved.resize(saved_.size());
-  node->numbers.resize(saved_.size());
+  if (saves_numbers_) node->numbers.resize(saved_.size());
   for (size_t k = 0; k < saved_.size(); ++k) {
     const c10::IValue& v = frame[saved_[k].value];
     if (saved_[k].kind == SavedSlot::Kind::Number) {
@@ -241,7 +265,11 @@ void Compiled::attach(Frame& frame, const at::Tensor* const* inputs, const at::T
     }
   }
   node->inputs.reserve(t.inputs.size());
-  for (size_t i = 0; i < t.inputs.size(); ++i) node->inputs.emplace_back(*inputs[i], false);
+  node->versions.reserve(t.inputs.size());
+  for (size_t i = 0; i < t.inputs.size(); ++i) {
+    node->inputs.push_back(overwritten_[i] ? at::Tensor() : *inputs[i]);
+    node->versions.push_back(inputs[i]->is_inference() ? 0 : static_cast<uint32_t>(inputs[i]->_version()));
+  }
   if (keeps_random_state_) node->random_state = random_state;
 }
 

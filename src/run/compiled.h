@@ -56,6 +56,8 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   BackwardProgram backward_;
   std::vector<SavedSlot> saved_;
   std::vector<std::pair<ir::ValueId, at::Tensor>> constants_;
+  std::vector<bool> overwritten_;  // inputs that the epilogue writes
+  bool saves_numbers_ = false;
   bool keeps_random_state_ = false;  // for another forward under create_graph
 };
 

@@ -84,7 +84,7 @@ def facts_differ(got: torch.Tensor, want: torch.Tensor, strides: bool = True) ->
     return out
 
 
-def tensors_differ(label: str, got: Sequence[Any], want: Sequence[Any], tight: bool = False, values: bool = True) -> list[str]:
+def tensors_differ(label: str, got: Sequence[Any], want: Sequence[Any], tight: bool = False, values: bool = True, strides: bool = True) -> list[str]:
     """Every difference between two lists of tensors (or Nones), each in a line that begins with ``label``."""
     if len(got) != len(want):
         return [f"{label}: {len(got)} tensors, eager has {len(want)}"]
@@ -94,7 +94,7 @@ def tensors_differ(label: str, got: Sequence[Any], want: Sequence[Any], tight: b
             out.append(f"{label} {i}: {'None' if g is None else 'a tensor'}, eager has {'None' if w is None else 'a tensor'}")
         if g is None or w is None:
             continue
-        found = facts_differ(g, w)
+        found = facts_differ(g, w, strides)
         if values:
             v = values_differ(g, w, tight)
             if v and not v.startswith(("shape", "dtype")):

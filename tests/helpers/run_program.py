@@ -7,9 +7,9 @@ import linecache
 import warnings
 from typing import Any
 
-import fulgurite as fg
 import torch
 
+import fulgurite as fg
 from helpers import traces
 from helpers.compare import facts_differ, memory_pattern, values_differ
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import fulgurite as fg
 import torch
 
+import fulgurite as fg
 from helpers.compare import tensors_in, values_differ
 
 _DTYPES = {
@@ -18,6 +18,11 @@ _DTYPES = {
 _COTANGENT = re.compile(r"= cotangents\[\d+\]\s+# (\w+)\[([^\]]*)\]")
 
 
+def _lines(text: str, limit: int = 40) -> str:
+    lines = text.split("\n")
+    return "\n".join(lines[:limit] + ([f"... {len(lines) - limit} more lines"] if len(lines) > limit else []))
+
+
 def round_trip_problems(trace: fg.Trace) -> list[str]:
     """What is lost when the trace is printed and parsed."""
     where = f"{trace.name}, {trace.stage}"
@@ -25,12 +30,12 @@ def round_trip_problems(trace: fg.Trace) -> list[str]:
     try:
         again = fg.Trace.parse(text)
     except Exception as e:  # noqa: BLE001
-        return [f"{where}: does not parse: {e}\n{text}"]
+        return [f"{where}: does not parse: {e}\n{_lines(text)}"]
     if not again.identical(trace):
-        return [f"{where}: parses to another trace: {again.difference(trace)}\n{text}"]
+        return [f"{where}: parses to another trace: {again.difference(trace)}\n{_lines(text)}"]
     out = []
     if again.python(depth=0, full_paths=True) != text:
-        out.append(f"{where}: prints differently after parsing\n{text}")
+        out.append(f"{where}: prints differently after parsing\n{_lines(text)}")
     try:
         compile(trace.python(), where, "exec")
     except SyntaxError as e:
@@ -90,7 +95,7 @@ def run_problems(jitted: Any, inputs: list[Any], ignore_values: bool = False, ti
         text = trace.python(depth=0, full_paths=True)
         signature = re.search(r"^def computation\((.*)\):$", text, re.M)
         if signature is None:
-            out.append(f"{where}: has no computation\n{text}")
+            out.append(f"{where}: has no computation\n{_lines(text)}")
             continue
         if signature.group(1).count(': "') != len(inputs):
             continue  # a joint trace: takes cotangents too
@@ -98,14 +103,14 @@ def run_problems(jitted: Any, inputs: list[Any], ignore_values: bool = False, ti
             torch.manual_seed(5)
             got = _run(text, "computation")(*_copies(inputs))
         except Exception as e:  # noqa: BLE001
-            out.append(f"{where}: the text does not run: {type(e).__name__}: {e}\n{text}")
+            out.append(f"{where}: the text does not run: {type(e).__name__}: {e}\n{_lines(text)}")
             continue
         if isinstance(got, tuple):
             got, saved = got
         torch.manual_seed(5)
         want = trace(*_copies(inputs))
         if not ignore_values:
-            out += [d + "\n" + text for d in _results_differ(where, list(got["flat_output"]), list(want)[: len(got["flat_output"])], tight)]
+            out += [d + "\n" + _lines(text) for d in _results_differ(where, list(got["flat_output"]), list(want)[: len(got["flat_output"])], tight)]
     backward = fg.last_backward_traces(jitted)
     if saved is None or not backward:
         return out
@@ -125,16 +130,16 @@ def run_problems(jitted: Any, inputs: list[Any], ignore_values: bool = False, ti
             torch.manual_seed(7)
             got = _run(text, "backward")((tuple(saved_tensors), tuple(saved_others)), tuple(t.clone() for t in cotangents))
         except Exception as e:  # noqa: BLE001
-            out.append(f"{where}: the text does not run: {type(e).__name__}: {e}\n{text}")
+            out.append(f"{where}: the text does not run: {type(e).__name__}: {e}\n{_lines(text)}")
             continue
         try:
             torch.manual_seed(7)
             want = trace(*[t.detach().clone() if isinstance(t, torch.Tensor) else t for t in (*tensors, *others)], *[t.clone() for t in cotangents])
         except Exception as e:  # noqa: BLE001
-            out.append(f"{where}: the trace does not run: {type(e).__name__}: {e}\n{text}")
+            out.append(f"{where}: the trace does not run: {type(e).__name__}: {e}\n{_lines(text)}")
             continue
         if not ignore_values:
-            out += [d + "\n" + text for d in _results_differ(where, list(got), list(want), tight)]
+            out += [d + "\n" + _lines(text) for d in _results_differ(where, list(got), list(want), tight)]
     return out
 
 

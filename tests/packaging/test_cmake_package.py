@@ -24,8 +24,17 @@ def test_another_torch_beside_the_package_is_a_clear_error(tmp_path, version, fo
         "cmake_minimum_required(VERSION 3.18)\nproject(p LANGUAGES NONE)\nfind_package(fulgurite REQUIRED)\n"
     )
     prefix = tmp_path / "site" / "fulgurite" / "share" / "cmake"
+    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     done = subprocess.run(
-        [cmake, "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}"],
+        [
+            cmake,
+            *generator,
+            "-S",
+            tmp_path,
+            "-B",
+            tmp_path / "build",
+            f"-DCMAKE_PREFIX_PATH={prefix}",
+        ],
         capture_output=True,
         text=True,
     )

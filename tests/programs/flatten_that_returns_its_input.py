@@ -9,6 +9,6 @@ def inputs(seed):
 
 def program(x0):
     t1 = x0.flatten()
-    t3 = x0.div_(2)
+    x0.div_(2)
     t1.squeeze_()
     return (t1,)

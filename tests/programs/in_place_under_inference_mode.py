@@ -14,5 +14,5 @@ def program(x0):
     with torch.inference_mode():
         t3 = t1.sin_()
         t4 = t3.T
-    t6 = t2.squeeze_()
+    t2.squeeze_()
     return (t4,)

@@ -9,5 +9,5 @@ def inputs(seed):
 
 
 def program(x1):
-    t1 = x1.uniform_()
+    x1.uniform_()
     return (0,)

@@ -1,0 +1,117 @@
+#include "passes/explicit_rules.h"
+
+#include <ATen/core/Tensor.h>
+
+#include "ir/builder.h"
+#include "ops/prims.h"
+
+namespace fulgurite::passes {
+namespace {
+
+using c10::IValue;
+using ir::Arg;
+using ir::Bind;
+using ir::Op;
+using ir::TensorType;
+using ir::ValueId;
+
+// Writes one rule: `g` is the cotangent of result 0.
+class RuleWriter {
+ public:
+  RuleWriter(const Op& of, const TensorType& cotangent) : rule_(std::make_shared<Rule>()), b_("backward_" + of.base_name(), "rule") {
+    b_.trace().kind = ir::TraceKind::Rule;
+    b_.trace().functional = true;
+    ir::Value v;
+    v.name = "g0";
+    v.type = cotangent;
+    g = b_.add_input(std::move(v));
+    rule_->inputs.push_back({Rule::Source::Cotangent, 0});
+  }
+
+  ValueId emit(const Op& op, std::vector<Arg> args, const TensorType& type) {
+    ir::Value v;
+    TensorType t = type;
+    t.requires_grad = false;
+    v.type = std::move(t);
+    const ValueId id = b_.add_value(std::move(v));
+    b_.add_bind(Bind{op, std::move(args), {ir::Result(id)}, -1, -1, false});
+    return id;
+  }
+
+  void gradient(size_t argument, ValueId value) {
+    rule_->gradients_of.push_back(argument);
+    b_.trace().outputs.push_back(value);
+  }
+
+  std::shared_ptr<const Rule> finish() {
+    rule_->trace = b_.finish();
+    return rule_;
+  }
+
+  ValueId g;
+
+ private:
+  std::shared_ptr<Rule> rule_;
+  ir::TraceBuilder b_;
+};
+
+IValue ints(const ir::Dims& d) { return IValue(std::vector<int64_t>(d.begin(), d.end())); }
+
+// self with src written through a strided view: self's gradient is zero there, src's is that part of g.
+// (The gradient that PyTorch derives for as_strided_scatter's self is that part, too; so this is ours.)
+std::shared_ptr<const Rule> strided_scatter_rule(const ir::Trace& trace, const Bind& bind, const TensorType& cotangent,
+                                                 const std::vector<bool>& wanted) {
+  static const Op zeros = Op::get("aten::zeros");
+  const TensorType& self = trace.value(std::get<ValueId>(bind.args[0])).tensor();
+  const TensorType& src = trace.value(std::get<ValueId>(bind.args[1])).tensor();
+  RuleWriter w(bind.op, cotangent);
+  TensorType type = cotangent;
+  ValueId g = w.g;
+  if (type.strides != self.strides) {
+    type.strides = self.strides;
+    g = w.emit(prims::conform(), {Arg(g), Arg(IValue(static_cast<int64_t>(type.dtype))), Arg(ints(self.strides))}, type);
+  }
+  const std::vector<Arg> where(bind.args.begin() + 2, bind.args.end());
+  TensorType part = src;
+  if (wanted.at(0)) {
+    part.strides = ir::default_strides(part.sizes);
+    const IValue none;
+    const ValueId zero = w.emit(zeros, {Arg(ints(src.sizes)), Arg(IValue(static_cast<int64_t>(src.dtype))), Arg(none),
+                                        Arg(IValue(src.device)), Arg(none)},
+                                part);
+    std::vector<Arg> args{Arg(g), Arg(zero)};
+    args.insert(args.end(), where.begin(), where.end());
+    w.gradient(0, w.emit(prims::strided_scatter(), std::move(args), type));
+  }
+  if (wanted.at(1)) {
+    std::vector<Arg> args{Arg(g)};
+    args.insert(args.end(), where.begin(), where.end());
+    const auto strides = std::get<IValue>(bind.args[3]).toIntVector();
+    part.strides.assign(strides.begin(), strides.end());
+    w.gradient(1, w.emit(prims::strided_view(), std::move(args), part));
+  }
+  return w.finish();
+}
+
+}  // namespace
+
+std::shared_ptr<const Rule> explicit_rule(const ir::Trace& trace, const Bind& bind,
+                                          const std::vector<const TensorType*>& cotangents,
+                                          const std::vector<bool>& wanted) {
+  if (bind.op == prims::set_data()) {
+    RuleWriter w(bind.op, *cotangents.at(0));
+    w.gradient(0, w.g);
+    return w.finish();
+  }
+  if (bind.op == prims::replace()) {
+    static const Op zeros_like = Op::get("aten::zeros_like");
+    RuleWriter w(bind.op, *cotangents.at(0));
+    if (wanted.at(0)) w.gradient(0, w.emit(zeros_like, {Arg(w.g)}, *cotangents.at(0)));
+    if (wanted.at(1)) w.gradient(1, w.g);
+    return w.finish();
+  }
+  if (bind.op == prims::strided_scatter()) return strided_scatter_rule(trace, bind, *cotangents.at(0), wanted);
+  return nullptr;
+}
+
+}  // namespace fulgurite::passes
