@@ -8,7 +8,7 @@
 
 namespace fulgurite {
 
-// "FG-101: message". `code` is stable; the message says what was found, expected, and what to do.
+// "<code>: message". `code` is stable; the message says what was found, expected, and what to do.
 class Error : public std::runtime_error {
  public:
   Error(std::string code, const std::string& message)

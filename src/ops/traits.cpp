@@ -131,6 +131,8 @@ bool reads_only_metadata(const ir::Op& op) { return has_trait(op, kReadsMetadata
 
 bool is_pure(const ir::Op& op) { return !has_effect(op) && !has_trait(op, kUninitialised); }
 
+bool is_bookkeeping(const ir::Op& op) { return op.name().compare(0, 10, "profiler::") == 0; }
+
 bool copies_argument(const ir::Op& op) { return has_trait(op, kCopies); }
 
 bool lifts_constant(const ir::Op& op) { return has_trait(op, kLiftsConstant); }

@@ -25,6 +25,8 @@ bool has_data_dependent_shape(const ir::Op& op);
 bool reads_only_metadata(const ir::Op& op);
 // Same results for same arguments, no effects: may be merged with an equal bind.
 bool is_pure(const ir::Op& op);
+// Operators of the profiler: no part of any program.
+bool is_bookkeeping(const ir::Op& op);
 // copy_: what it writes is a copy of its second argument.
 bool copies_argument(const ir::Op& op);
 // lift_fresh: its argument is a literal of the program.

@@ -269,6 +269,9 @@ std::shared_ptr<const Rule> derive_by_engine(const Trace& trace, const Bind& bin
     if (outputs.empty()) throw Refusal("FG-174", bind.op.id() + " gave a result without history on sample tensors");
     gradients = torch::autograd::grad(outputs, leaves, seeds, /*retain_graph=*/false, /*create_graph=*/false,
                                       /*allow_unused=*/true);
+    // A conjugate or negative bit is no part of a type: the rule gives out plain values.
+    for (at::Tensor& g : gradients)
+      if (g.defined()) g = g.resolve_conj().resolve_neg();
   } catch (const c10::Error& e) {
     throw Refusal("FG-175", bind.op.id() + ": its gradient could not be derived on sample tensors: " +
                                 e.what_without_backtrace());

@@ -146,7 +146,7 @@ class Differentiator {
                                                              : cotangent_[results.at(i)];
       if (outer == kNoValue)
         throw InternalError("differentiate: the rule of " + bind.op.id() + " needs a value that does not exist");
-      if (source != Rule::Source::Cotangent) check_not_overwritten(bind, outer, index);
+      if (source != Rule::Source::Cotangent) check_not_overwritten(bind, outer, index, source == Rule::Source::Argument && i > 0);
       ids[t.inputs[k]] = outer;
     }
     for (size_t id = 0; id < t.values.size(); ++id)
@@ -177,9 +177,10 @@ class Differentiator {
       accumulate(arguments[rule->gradients_of[k]], map_id(t.outputs[k]));
   }
 
-  void check_not_overwritten(const Bind& bind, ValueId id, size_t index) const {
-    if (overwritten_at_[id] == SIZE_MAX || overwritten_at_[id] <= index) return;
-    // An in-place operator saves what it needs of its own argument before it writes.
+  // An in-place operator saves what it needs of its own (first) argument before it writes, of others not.
+  void check_not_overwritten(const Bind& bind, ValueId id, size_t index, bool other_argument) const {
+    if (overwritten_at_[id] == SIZE_MAX || overwritten_at_[id] < 2 * index) return;
+    if (overwritten_at_[id] == 2 * index && (!other_argument || std::holds_alternative<ValueList>(bind.args[0]))) return;
     std::string where;
     if (bind.location >= 0)
       where = in_.locations[bind.location].file + ":" + std::to_string(in_.locations[bind.location].line) + ": ";

@@ -230,7 +230,7 @@ class Functionalizer {
     for (int i : chain) bumps = bumps && !vars_[i].separate_version;
     for (int i : s.variables) {
       const Variable& v = vars_[i];
-      if (v.version == s.version && v.current != kNoValue) mark_overwritten(v.current, operator_bind_);
+      if (v.version == s.version && v.current != kNoValue) mark_overwritten(v.current, bumps_version ? 2 * operator_bind_ : 2 * operator_bind_ - 1);
     }
     bool seen = grad_mode_;  // by autograd
     std::vector<int> current;
@@ -429,6 +429,7 @@ class Functionalizer {
       // as_strided counts from the start of the storage; a value has none. Count from its base instead.
       const auto result = std::get<ValueId>(bind.results[0]);
       const Value& facts = in_.value(result);
+      check_within(facts, vars_[parent].facts);
       out.op = prims::strided_view();
       out.args = {out.args[0], Arg(ints(facts.tensor().sizes)), Arg(ints(facts.tensor().strides)),
                   Arg(IValue(facts.offset - vars_[parent].facts.offset))};
@@ -443,6 +444,21 @@ class Functionalizer {
       }
     }
     b_.add_bind(std::move(out));
+  }
+
+  // A value is only the elements of its variable, not the rest of the storage that as_strided can reach.
+  void check_within(const Value& view, const Value& base) const {
+    const auto [lo, hi] = extent(view);
+    const auto [base_lo, base_hi] = extent(base);
+    const bool within = lo >= base_lo && hi <= base_hi && base.tensor().is_dense();
+    if (!within && is_written(base.storage))
+      throw Refusal("FG-167", "as_strided reaches beyond the tensor it is taken of, on memory that the program writes");
+  }
+
+  static std::pair<int64_t, int64_t> extent(const Value& v) {
+    int64_t last = v.offset;
+    for (size_t d = 0; d < v.tensor().sizes.size(); ++d) last += (v.tensor().sizes[d] - 1) * v.tensor().strides[d];
+    return {v.offset, last + 1};
   }
 
   // `recorded` is the same variable as `index`, seen after a change.
@@ -461,6 +477,9 @@ class Functionalizer {
     const int changed = variable_of_[std::get<ValueId>(bind.args[0])];
     if (storage(vars_[changed]).visible)
       throw Refusal("FG-140", bind.op.id() + " changes the shape of a view of a tensor that the caller can see");
+    // The version counter is bumped: what was saved before counts as overwritten.
+    for (int i : storage(vars_[changed]).variables)
+      if (vars_[i].current != kNoValue) mark_overwritten(vars_[i].current, 2 * b_.trace().binds.size() - 1);
     view(*views_of_changes_.back());
     const auto result = std::get<ValueId>(bind.results[0]);
     if (result != kNoValue && variable_of_[result] >= 0) vars_[variable_of_[result]].rename = true;
@@ -599,8 +618,13 @@ class Functionalizer {
       contents.push_back(b_.add_value(typed(v.facts.tensor(), rg && bind.grad_mode)));
       return contents.back();
     };
-    for (size_t i : written) {
-      if (const auto* id = std::get_if<ValueId>(&bind.args[i])) {
+    for (size_t i = 0; i < bind.args.size(); ++i) {
+      if (!ops::writes_argument(bind.op, i)) continue;
+      if (std::find(written.begin(), written.end(), i) == written.end()) {
+        // An empty list, or None: the functional operator has a result for it all the same.
+        const bool is_list = bind.op.schema().arguments()[i].type()->kind() == c10::TypeKind::ListType;
+        out.results.push_back(is_list ? Result(ValueList()) : Result(kNoValue));
+      } else if (const auto* id = std::get_if<ValueId>(&bind.args[i])) {
         out.results.emplace_back(result_like(*id));
       } else {
         ValueList list;
@@ -835,18 +859,11 @@ class Functionalizer {
     for (int i : storage(x).variables) {
       const Variable& y = vars_[i];
       if (!y.written || i == root(v)) continue;
-      const auto [lo, hi] = extent(x);
-      const auto [lo2, hi2] = extent(y);
+      const auto [lo, hi] = extent(x.facts);
+      const auto [lo2, hi2] = extent(y.facts);
       if (lo < hi2 && lo2 < hi) return true;
     }
     return false;
-  }
-
-  static std::pair<int64_t, int64_t> extent(const Variable& v) {
-    int64_t last = v.facts.offset;
-    for (size_t d = 0; d < v.facts.tensor().sizes.size(); ++d)
-      last += (v.facts.tensor().sizes[d] - 1) * v.facts.tensor().strides[d];
-    return {v.facts.offset, last + 1};
   }
 
   // Something the caller may keep: made by the trace, and given to nobody else.

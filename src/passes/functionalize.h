@@ -20,9 +20,9 @@ namespace fulgurite::passes {
 
 struct Functionalized {
   ir::TracePtr trace;
-  // For each value of `trace`: the index of the bind that computed what overwrote its memory in the
-  // recorded program, or SIZE_MAX. A bind before that index whose gradient needs the value is one that
-  // eager refuses to differentiate (or, for a write through .data, differentiates with what was written).
+  // For each value of `trace`: when the recorded program overwrote its memory, or SIZE_MAX. 2 * i: by what bind
+  // i computed; 2 * i - 1: between binds i - 1 and i. A bind before that whose gradient needs the value is one
+  // that eager refuses to differentiate (or, for a write through .data, differentiates with what was written).
   std::vector<size_t> overwritten_at;
 };
 

@@ -33,6 +33,21 @@ class Simplifier {
     for (ValueId id : t.saved)
       if (id != kNoValue) leaves_[id] = true;
     for (size_t i = t.epilogue; i < t.binds.size(); ++i) for_each_arg(t.binds[i], [&](ValueId id) { leaves_[id] = true; });
+    // What may be the memory of something that leaves must be memory of its own.
+    for (size_t i = t.epilogue; i-- > 0;) {
+      if (ops::returns_fresh_memory(t.binds[i].op)) continue;
+      bool leaves = false;
+      for_each_result(t.binds[i], [&](ValueId id) { leaves = leaves || leaves_[id]; });
+      if (leaves) for_each_arg(t.binds[i], [&](ValueId id) { leaves_[id] = true; });
+    }
+    given_.assign(t.values.size(), false);
+    for (ValueId id : t.inputs) given_[id] = true;
+    for (size_t i = 0; i < t.epilogue; ++i) {
+      if (ops::returns_fresh_memory(t.binds[i].op)) continue;
+      bool given = false;
+      for_each_arg(t.binds[i], [&](ValueId id) { given = given || given_[id]; });
+      if (given) for_each_result(t.binds[i], [&](ValueId id) { given_[id] = true; });
+    }
     for (size_t i = 0; i < t.epilogue; ++i)
       for (size_t a : ops::written_arguments(t.binds[i]))
         ir::for_each_value(t.binds[i].args[a], [&](ValueId id) { written_[id] = true; });
@@ -90,7 +105,8 @@ class Simplifier {
     if (!same) return kNoValue;
     const ops::Card* card = ops::card_of(b.op);
     if (card != nullptr && (card->traits & ops::kIdentity) != 0) return from;
-    if (b.op.name() == "aten::clone" && !written_[to] && !written_[from]) return from;
+    if (b.op.name() == "aten::clone" && !written_[to] && !written_[from] && !given_[from])
+      return from;
     if (ops::is_view(b.op) && a.is_contiguous() && b.op.ns() == "aten" && !written_[to]) {
       // A view with the geometry of its base, at its start, is the base.
       if (b.op.name() == "aten::view" || b.op.name() == "aten::expand" || b.op.name() == "aten::slice") return from;
@@ -177,7 +193,9 @@ class Simplifier {
 
   const Trace& t_;
   std::vector<ValueId> replaced_;
-  std::vector<bool> leaves_, written_;
+  std::vector<bool> leaves_;   // the caller gets it, or something on its memory
+  std::vector<bool> written_;
+  std::vector<bool> given_;    // an input, or something on its memory: the caller may change it
 };
 
 }  // namespace

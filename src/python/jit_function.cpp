@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <structmember.h>
 
+#include <algorithm>
 #include <chrono>
 #include <unordered_map>
 
@@ -110,6 +111,10 @@ class RecordedCall {
     }
     Observation seen;
     PyRef result;
+    watch_options.context = &recorder;
+    watch_options.on_grad_access = [](PyObject* tensor, void* context) {
+      if (is_any_tensor(tensor)) static_cast<record::Recorder*>(context)->note_grad_access(tensor_of(tensor));
+    };
     {
       record::Recorder::Scope scope(recorder);
       result = PyRef::steal(watch(state_.callable.get(), args_, nargsf_, kwnames_, watch_options, seen));
@@ -181,15 +186,11 @@ class RecordedCall {
     const auto start = Clock::now();
     for (const auto& r : seen.refusals) throw fulgurite::Refusal("FG-200", place(r.where) + r.what);
     std::unordered_map<const c10::TensorImpl*, const TensorRead*> reads;
-    std::unordered_map<const c10::TensorImpl*, const TensorRead*> grads_of;  // gradients that were read
     bool touches_grad = false;
     for (const TensorRead& r : seen.tensors) {
       if (!is_any_tensor(r.tensor)) continue;
       touches_grad = touches_grad || r.attribute_grad;
-      if (r.attribute_grad) {
-        if (r.grad && is_any_tensor(r.grad.get())) grads_of[tensor_of(r.grad.get()).unsafeGetTensorImpl()] = &r;
-        continue;
-      }
+      if (r.attribute_grad) continue;
       auto& slot = reads[tensor_of(r.tensor).unsafeGetTensorImpl()];
       if (slot == nullptr || slot->path.empty()) slot = &r;
     }
@@ -199,7 +200,6 @@ class RecordedCall {
     }
     if (!(Modes::now() == entry.modes))
       throw fulgurite::Refusal("FG-210", "the call changes a mode for its caller: " + Modes::now().difference(entry.modes));
-    std::vector<at::Tensor> grad_written;
     for (const Effect& e : seen.effects) {
       if (e.kind == EffectKind::Backward) {
         touches_grad = true;
@@ -208,8 +208,7 @@ class RecordedCall {
       const char* key = e.key && PyUnicode_Check(e.key.get()) ? PyUnicode_AsUTF8(e.key.get()) : "";
       if (e.kind == EffectKind::TensorAttr && std::string(key) == "grad" && is_any_tensor(e.holder.get())) {
         touches_grad = true;
-        grad_written.push_back(tensor_of(e.holder.get()));
-        recorder.note_grad_write(grad_written.back());
+        recorder.note_grad_write(tensor_of(e.holder.get()));
         continue;
       }
       throw fulgurite::Refusal("FG-201", place(e.where) + e.text + ": an effect on Python state that outlives the call");
@@ -226,7 +225,6 @@ class RecordedCall {
     for (size_t i = 0; i < recorder.externals().size(); ++i) {
       const auto* impl = recorder.externals()[i].tensor.unsafeGetTensorImpl();
       if (auto it = reads.find(impl); it != reads.end()) recorder.name_external(i, identifier(it->second->path));
-      if (auto it = grads_of.find(impl); it != grads_of.end()) recorder.name_external(i, identifier(it->second->path));
     }
     record::Recording recording = recorder.finish(outputs, entry.result.expression());
     if (recording.refusal) throw *recording.refusal;
@@ -240,10 +238,6 @@ class RecordedCall {
         x.is_grad = touches_grad = true;
         x.path = recording.trace->value(e.grad_of).name + ".grad";
         x.tensor = tensor_ref(entry, *recording.trace, e.grad_of, recording.externals);
-      } else if (auto grad = grads_of.find(impl); grad != grads_of.end()) {
-        x.is_grad = true;
-        x.path = grad->second->path;
-        x.tensor = tensor_ref(tensor_of(grad->second->tensor));
       } else if (auto it = reads.find(impl); it != reads.end()) {
         x.path = it->second->path;
         x.tensor.fixed = e.tensor;
@@ -256,7 +250,7 @@ class RecordedCall {
       entry.tensor_paths.push_back(x.path);
       entry.externals.push_back(std::move(x));
     }
-    if (touches_grad) guard_grads(entry, recording, seen, grad_written);
+    if (touches_grad) guard_grads(entry, recording);
 
     std::vector<const at::Tensor*> all;
     for (PyObject* o : arguments_) all.push_back(&tensor_of(o));
@@ -306,26 +300,9 @@ class RecordedCall {
     throw InternalError("an input of the trace has no tensor");
   }
 
-  // Which leaves must have a .grad when the call begins, and which must not. What Python read first counts;
-  // what it set before anything read it does not matter; else what the engine found.
-  void guard_grads(Entry& entry, const record::Recording& recording, const Observation& seen,
-                   const std::vector<at::Tensor>& written) {
-    std::vector<at::Tensor> done = {};
-    auto is_done = [&](const at::Tensor& t) {
-      for (const at::Tensor& d : done)
-        if (d.is_same(t)) return true;
-      return false;
-    };
-    for (const TensorRead& r : seen.tensors) {
-      if (!r.attribute_grad || !is_any_tensor(r.tensor)) continue;
-      const at::Tensor& t = tensor_of(r.tensor);
-      if (!r.grad) throw fulgurite::Refusal("FG-122", "the .grad of " + r.path + " is read, which is no leaf");
-      entry.grads.push_back({tensor_ref(t), r.grad.get() != Py_None});
-      done.push_back(t);
-    }
-    done.insert(done.end(), written.begin(), written.end());
-    for (const record::LeafGrad& l : recording.leaves)
-      if (!is_done(l.leaf)) entry.grads.push_back({tensor_ref(l.leaf), l.defined_before});
+  // Which leaves must have a .grad when the call begins, and which must not.
+  void guard_grads(Entry& entry, const record::Recording& recording) const {
+    for (const record::LeafGrad& l : recording.leaves) entry.grads.push_back({tensor_ref(l.leaf), l.defined_before});
   }
 
   // The recorded run may have filled caches that it read before: then it is not what the next one will be.
@@ -432,6 +409,21 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     --state.skip;
     state.fall_back("FG-209", "run eagerly: the last " + std::to_string(state.failures) + " recordings gave no program (" +
                                   state.last_failure + ")");
+    return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+  }
+  // Programs that are never used again: something that they are specialised on differs in every call.
+  constexpr size_t kUnusedPrograms = 8;
+  size_t unused = 0;
+  for (const auto& e : state.entries) unused += e->hits == 0 ? 1 : 0;
+  if (unused >= kUnusedPrograms) {
+    state.last_failure = "FG-212: " + std::to_string(unused) + " programs were compiled and never used again; the last time because " +
+                         (state.recompiles.empty() ? "of its guards" : state.recompiles.back());
+    if (state.fall_back("FG-212", state.last_failure.substr(8))) tell(self, "fallback", state.last_failure);
+    state.entries.erase(std::remove_if(state.entries.begin(), state.entries.end(), [](const auto& e) { return e->hits == 0; }),
+                        state.entries.end());
+    state.failures = std::max<uint64_t>(state.failures + 1, 6);
+    state.skip = (uint64_t{1} << std::min<uint64_t>(state.failures - 2, 10)) - 1;
+    if (state.options.fullgraph) return raise_compile_error("FG-212", state.last_failure);
     return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
   }
   if (!state.entries.empty() && state.recompiles.size() < 1000) {

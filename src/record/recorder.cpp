@@ -365,6 +365,7 @@ struct Recorder::Impl {
 
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   void composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
+  void check_integers_are_read(const Op& op, const std::vector<Arg>& args, size_t first_bind);
   bool filled_behind_our_back(const Op& op, const Stack& stack, size_t first_bind);
 };
 
@@ -440,6 +441,24 @@ bool Recorder::Impl::filled_behind_our_back(const Op& op, const Stack& stack, si
   return false;
 }
 
+// A composite may read an integer tensor in C++ and pass on what it found as numbers (ctc_loss's lengths).
+void Recorder::Impl::check_integers_are_read(const Op& op, const std::vector<Arg>& args, size_t first_bind) {
+  for (const Arg& a : args) {
+    ir::for_each_value(a, [&](ValueId id) {
+      const auto dtype = values[id].tensor().dtype;
+      if (!at::isIntegralType(dtype, /*includeBool=*/false)) return;
+      for (size_t i = first_bind; i < binds.size(); ++i) {
+        bool used = false;
+        for_each_arg(binds[i].bind, [&](ValueId used_id) {
+          used = used || used_id == id || (facts[id].storage != nullptr && facts[used_id].storage == facts[id].storage);
+        });
+        if (used) return;
+      }
+      refuse("FG-133", op.id() + " reads the numbers in an integer tensor without an operator that could be recorded");
+    });
+  }
+}
+
 void Recorder::Impl::composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack) {
   const Op op(handle);
   update_position();
@@ -459,6 +478,7 @@ void Recorder::Impl::composite(const c10::OperatorHandle& handle, DispatchKeySet
     throw;
   }
   region = outer;
+  if (first_bind < binds.size()) check_integers_are_read(op, regions[region_id].args, first_bind);
   if (filled_behind_our_back(op, *stack, first_bind)) {
     for (size_t i = first_bind; i < binds.size(); ++i) binds[i].dead = true;
     for (size_t i = region_id; i < regions.size(); ++i) region_dead[i] = true;
@@ -499,7 +519,7 @@ bool is_autocast_key(DispatchKey k) {
 void fallback(const c10::OperatorHandle& op, DispatchKeySet ks, Stack* stack) {
   const DispatchKeySet below = ks & DispatchKeySet(DispatchKeySet::FULL_AFTER, kKey);
   Recorder* recorder = active;
-  if (recorder == nullptr || recorder->impl().refusal) {
+  if (recorder == nullptr || recorder->impl().refusal || ops::is_bookkeeping(Op(op))) {
     ExcludeKey off(kKey);
     op.redispatchBoxed(below, stack);
     return;
@@ -577,6 +597,10 @@ Recorder::Scope::~Scope() {
 }
 
 void Recorder::refuse(const std::string& code, const std::string& message) { impl_->refuse(code, message); }
+
+void Recorder::note_grad_access(const at::Tensor& leaf) {
+  if (leaf.requires_grad() && leaf.is_leaf()) impl_->use(leaf);
+}
 
 void Recorder::note_grad_write(const at::Tensor& leaf) {
   impl_->use(leaf);

@@ -44,7 +44,7 @@ struct External {
 // A leaf that was there before the run, and whether it had a .grad then.
 struct LeafGrad {
   at::Tensor leaf;
-  bool defined_before;  // when an operator used it first
+  bool defined_before;  // when the program came upon it
 };
 
 struct Recording {
@@ -82,7 +82,9 @@ class Recorder {
   // Stops the recording with a reason; the first one counts.
   void refuse(const std::string& code, const std::string& message);
 
-  // The program set leaf.grad from Python: what it is at the end is written by the trace, whatever it was.
+  // Python is about to read or set leaf.grad: what it is now is what the call found.
+  void note_grad_access(const at::Tensor& leaf);
+  // Python set leaf.grad: what it is at the end is written by the trace, whatever it was.
   void note_grad_write(const at::Tensor& leaf);
 
   // The externals so far, and names for them (they are "external<k>" otherwise).

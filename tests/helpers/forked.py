@@ -50,11 +50,11 @@ def _one_process(items: Sequence[Any], start: int, work: Callable[[Any], Any], t
             for item in items[start:]:
                 try:
                     result = work(item)
-                except Exception:  # noqa: BLE001
+                except Exception:
                     result = Crash(traceback.format_exc())
                 _send(writer, result)
             code = 0
-        except BaseException:  # noqa: BLE001
+        except BaseException:
             traceback.print_exc()
         finally:
             sys.stdout.flush()

@@ -37,7 +37,7 @@ def _call(module: torch.nn.Module, sample: Any, backward: bool) -> dict[str, Any
     try:
         with torch.enable_grad() if backward else torch.no_grad():
             result = module(*args, **kwargs)
-    except Exception as e:  # noqa: BLE001
+    except Exception as e:
         out["error"] = f"{type(e).__name__}: {e}"
         return out
     out["random"] = torch.get_rng_state()
@@ -51,7 +51,7 @@ def _call(module: torch.nn.Module, sample: Any, backward: bool) -> dict[str, Any
         cotangents = [torch.randn_like(o.detach()) for o in differentiable]
         try:
             torch.autograd.backward(differentiable, cotangents)
-        except Exception as e:  # noqa: BLE001
+        except Exception as e:
             out["grad_error"] = f"{type(e).__name__}: {e}"
     leaves = [*inputs, *module.parameters()]
     out["grads"] = [t.grad for t in leaves]

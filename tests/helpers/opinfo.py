@@ -107,7 +107,7 @@ def _call(fn: Any, sample: Any, joint: bool) -> dict[str, Any]:
     try:
         with torch.enable_grad() if joint else torch.no_grad():
             result = fn(*args, **kwargs)
-    except Exception as e:  # noqa: BLE001
+    except Exception as e:
         out["error"] = f"{type(e).__name__}: {e}"
         return out
     out["random"] = torch.get_rng_state()
@@ -124,7 +124,7 @@ def _call(fn: Any, sample: Any, joint: bool) -> dict[str, Any]:
             torch.manual_seed(5)
             try:
                 out["grads"] = list(torch.autograd.grad(differentiable, leaves, cotangents, allow_unused=True))
-            except Exception as e:  # noqa: BLE001
+            except Exception as e:
                 out["grad_error"] = f"{type(e).__name__}: {e}"
     return out
 
@@ -165,7 +165,7 @@ def check(op: Any, joint: bool, check_traces: bool = True, exact: bool = True) -
         return outcome
     try:
         first, second, third = (_samples(op, seed, joint) for seed in (1, 2, 3))
-    except Exception as e:  # noqa: BLE001
+    except Exception as e:
         outcome.skipped.append(f"no samples: {type(e).__name__}: {_first_line(e)}")
         return outcome
     target = op.get_op()

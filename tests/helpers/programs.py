@@ -355,8 +355,8 @@ class _Draw:
         for head in reversed(self.open):
             source = head + "\n" + "\n".join("    " + line for line in source.split("\n"))
         try:
-            exec(source, self.scope)  # noqa: S102
-        except Exception:  # noqa: BLE001
+            exec(source, self.scope)
+        except Exception:
             self.raised = s
             return False
         for d in s.defines:
@@ -377,11 +377,11 @@ class _Draw:
             p = Program(self.leaves, arguments, tracked, [], [], self.seed)
             try:
                 scope: dict[str, Any] = {"torch": torch}
-                exec(p.source().replace("return ()", "pass"), scope)  # noqa: S102
+                exec(p.source().replace("return ()", "pass"), scope)
                 torch.manual_seed(0)
                 values, _ = scope["inputs"](0)
                 break
-            except Exception:  # noqa: BLE001, S112
+            except Exception:
                 continue
         self.scope = {"torch": torch, **dict(zip(arguments, values, strict=True))}
         self.env = dict(zip(arguments, values, strict=True))

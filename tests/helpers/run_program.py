@@ -31,7 +31,7 @@ def functions(source: str) -> dict[str, Any]:
     name = f"<program {abs(hash(source)) % 10**8}>"
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     scope: dict[str, Any] = {"torch": torch, "__name__": "program"}
-    exec(compile(source, name, "exec"), scope)  # noqa: S102
+    exec(compile(source, name, "exec"), scope)
     return scope
 
 
@@ -54,7 +54,7 @@ class _Run:
         try:
             result = call(*self.arguments)
             self.outputs = list(result) if isinstance(result, tuple) else [result]
-        except Exception as e:  # noqa: BLE001
+        except Exception as e:
             self.slip = isinstance(e, SLIPS)
             self.error = f"{type(e).__name__}: {e}"
         self.random = torch.get_rng_state()
@@ -99,7 +99,7 @@ class _Run:
             try:
                 torch.manual_seed(99)
                 self.gradients.append(list(torch.autograd.grad(chosen, leaves, weights, retain_graph=True, allow_unused=True)))
-            except Exception as e:  # noqa: BLE001
+            except Exception as e:
                 self.gradients.append(f"{type(e).__name__}: {e}")
 
     def write_afterwards(self) -> None:
@@ -111,7 +111,7 @@ class _Run:
             try:
                 with torch.no_grad():
                     t.logical_not_() if t.dtype == torch.bool else t.add_(1)
-            except Exception as e:  # noqa: BLE001
+            except Exception as e:
                 self.afterwards.append(f"{type(e).__name__}: {e}")
                 continue
             self.afterwards.append([_version(o) != v for o, v in zip(everything, before, strict=True)])
@@ -210,7 +210,7 @@ def check(source: str, seed: int, check_traces: bool = False) -> Report:
                 want = _Run(make, program, data)
             except SLIPS:
                 return Report([], invalid=True)
-            except Exception:  # noqa: BLE001
+            except Exception:
                 return Report([], invalid=True)
             if want.slip:
                 return Report([], invalid=True)

@@ -29,7 +29,7 @@ def round_trip_problems(trace: fg.Trace) -> list[str]:
     text = trace.python(depth=0, full_paths=True)
     try:
         again = fg.Trace.parse(text)
-    except Exception as e:  # noqa: BLE001
+    except Exception as e:
         return [f"{where}: does not parse: {e}\n{_lines(text)}"]
     if not again.identical(trace):
         return [f"{where}: parses to another trace: {again.difference(trace)}\n{_lines(text)}"]
@@ -65,7 +65,7 @@ def _copies(tensors: list[Any]) -> list[Any]:
 
 def _run(text: str, name: str) -> Any:
     scope: dict[str, Any] = {}
-    exec(compile(text, f"<{name}>", "exec"), scope)  # noqa: S102
+    exec(compile(text, f"<{name}>", "exec"), scope)
     return scope[name]
 
 
@@ -102,7 +102,7 @@ def run_problems(jitted: Any, inputs: list[Any], ignore_values: bool = False, ti
         try:
             torch.manual_seed(5)
             got = _run(text, "computation")(*_copies(inputs))
-        except Exception as e:  # noqa: BLE001
+        except Exception as e:
             out.append(f"{where}: the text does not run: {type(e).__name__}: {e}\n{_lines(text)}")
             continue
         if isinstance(got, tuple):
@@ -129,13 +129,13 @@ def run_problems(jitted: Any, inputs: list[Any], ignore_values: bool = False, ti
         try:
             torch.manual_seed(7)
             got = _run(text, "backward")((tuple(saved_tensors), tuple(saved_others)), tuple(t.clone() for t in cotangents))
-        except Exception as e:  # noqa: BLE001
+        except Exception as e:
             out.append(f"{where}: the text does not run: {type(e).__name__}: {e}\n{_lines(text)}")
             continue
         try:
             torch.manual_seed(7)
             want = trace(*[t.detach().clone() if isinstance(t, torch.Tensor) else t for t in (*tensors, *others)], *[t.clone() for t in cotangents])
-        except Exception as e:  # noqa: BLE001
+        except Exception as e:
             out.append(f"{where}: the trace does not run: {type(e).__name__}: {e}\n{_lines(text)}")
             continue
         if not ignore_values:

@@ -275,6 +275,7 @@ void Recording::write_tensor_attribute(PyObject* tensor, PyObject* name, PyObjec
   PyObject* descriptor = _PyType_Lookup(Py_TYPE(tensor), name);
   if (descriptor && Py_TYPE(descriptor) == &PyProperty_Type) return;  // its setter is watched
   std::string text = text_of(name);
+  if (text == "grad") grad_access(tensor);
   if (text == "_backward_hooks" || text == "_post_accumulate_grad_hooks") {
     refuse("registers a hook on a tensor");
   }

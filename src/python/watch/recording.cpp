@@ -41,6 +41,8 @@ Recording::Recording(AddressSet* born, const WatchOptions& options)
   known_.reserve(4096);
   frames.reserve(64);
   for (PyObject* container : options.argument_structure) arguments_.insert(container);
+  on_grad_access_ = options.on_grad_access;
+  grad_context_ = options.context;
 }
 
 Recording::~Recording() {
@@ -250,13 +252,14 @@ void Recording::refuse(const std::string& what) {
 }
 
 void Recording::tensor_grad_read(PyObject* tensor) {
-  if (!(is_known(tensor) || is_argument(tensor)) || grads_read_.count(tensor)) return;
+  if (!(is_known(tensor) || is_argument(tensor))) return;
+  grad_access(tensor);
+  grads_read_.insert(tensor);
+}
+
+void Recording::grad_access(PyObject* tensor) {
   ErrorAside aside;
-  PyRef grad;
-  PyRef leaf = PyRef::steal(PyObject_GetAttrString(tensor, "is_leaf"));
-  if (leaf && leaf.get() == Py_True) grad = PyRef::steal(PyObject_GetAttrString(tensor, "grad"));
-  PyErr_Clear();
-  grads_read_.emplace(tensor, grad);
+  if (on_grad_access_ != nullptr && !is_born(tensor)) on_grad_access_(tensor, grad_context_);
 }
 
 const std::string& Recording::path(PyObject* object) const {
@@ -308,13 +311,12 @@ void Recording::finish(Observation& out) {
   refuse_unseen_changes();
   for (auto& [object, parent] : known_) {
     if (is_tensor(object) && !is_born(object) && !is_argument(object)) {
-      out.tensors.push_back({object, path(object), false, {}});
+      out.tensors.push_back({object, path(object), false});
     }
-    auto grad = grads_read_.find(object);
-    if (grad != grads_read_.end()) out.tensors.push_back({object, path(object) + ".grad", true, grad->second});
+    if (grads_read_.count(object)) out.tensors.push_back({object, path(object) + ".grad", true});
   }
   for (auto& [tensor, parent] : reached_arguments_) {
-    out.tensors.push_back({tensor, PathPrinter(facts_, roots_).object(tensor, parent), false, {}});
+    out.tensors.push_back({tensor, PathPrinter(facts_, roots_).object(tensor, parent), false});
   }
   std::sort(out.tensors.begin(), out.tensors.end(),
             [](const TensorRead& a, const TensorRead& b) { return a.path < b.path; });

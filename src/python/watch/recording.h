@@ -95,6 +95,7 @@ class Recording {
   void stop_if_too_long();
   size_t effect_count() const { return effects_.size(); }
   void tensor_grad_read(PyObject* tensor);
+  void grad_access(PyObject* tensor);  // before `.grad` is read or set
   // Whether storing `value` where `current` is leaves everything as it was.
   bool is_no_change(PyObject* current, PyObject* value) const;
 
@@ -160,7 +161,9 @@ class Recording {
   std::vector<Effect> effects_;
   std::vector<Refusal> refusals_;
   std::unordered_set<std::string> refusal_texts_;
-  std::unordered_map<PyObject*, PyRef> grads_read_;  // tensor -> the .grad that was read first
+  std::unordered_set<PyObject*> grads_read_;
+  void (*on_grad_access_)(PyObject* tensor, void* context) = nullptr;
+  void* grad_context_ = nullptr;
   std::unordered_map<PyObject*, int> reached_arguments_;  // tensors; value: parent as in Fact
 };
 

@@ -65,13 +65,11 @@ struct Effect {
 
 // A pre-existing tensor that the program reached through Python; an argument is listed only if the
 // program found it in Python state as well. Borrowed: the guard program keeps the tensor alive.
-// `attribute_grad`: the program read its `.grad` (the holder is given as `tensor`; `grad` is what was read
-// first: a tensor or None, null if the holder is no leaf).
+// `attribute_grad`: the program read its `.grad` (the holder is given here, not the gradient).
 struct TensorRead {
   PyObject* tensor;
   std::string path;
   bool attribute_grad;
-  PyRef grad;
 };
 
 struct GuardInfo {
@@ -118,6 +116,9 @@ struct WatchOptions {
   // Argument containers (list, tuple, dict, nested) that the caller guards by structure: reads
   // inside them need no guard, writes to them are effects.
   std::vector<PyObject*> argument_structure;
+  // Called before the program reads or sets the `.grad` of a tensor that was there before the call.
+  void (*on_grad_access)(PyObject* tensor, void* context) = nullptr;
+  void* context = nullptr;
 };
 
 // Calls `callable` (vectorcall convention) under watch. Returns a new reference, or null with the
