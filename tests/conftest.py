@@ -27,7 +27,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: takes minutes; runs with --long")
-    config.addinivalue_line("markers", "no_round_trip: traces made in the test are not checked afterwards")
+    config.addinivalue_line(
+        "markers", "no_round_trip: traces made in the test are not checked afterwards"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -68,7 +70,9 @@ def quiet_torch() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def traces_round_trip(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def traces_round_trip(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """After a test: every trace of every program that it compiled prints as Python and parses back."""
     import fulgurite  # noqa: F401
     from helpers import traces

@@ -31,7 +31,13 @@ def test_later_calls_are_served_and_equal() -> None:
 
 def test_other_shapes_dtypes_and_strides_are_recorded_again() -> None:
     g = fg.jit(lambda x: (x * 2).cumsum(0))
-    for x in (torch.ones(3), torch.ones(4), torch.ones(3, dtype=torch.float64), torch.ones(6)[::2], torch.ones(3)):
+    for x in (
+        torch.ones(3),
+        torch.ones(4),
+        torch.ones(3, dtype=torch.float64),
+        torch.ones(6)[::2],
+        torch.ones(3),
+    ):
         assert torch.equal(g(x), (x * 2).cumsum(0))
     assert fg.cache_misses(g) == 4
     assert served(g, 1)

@@ -230,7 +230,10 @@ def test_a_leaf_that_requires_grad_may_not_be_written() -> None:
     g = fg.jit(f, leaf_inplace="error")
     for h in (f, g, g):
         x = torch.ones(3, requires_grad=True)
-        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
+        with pytest.raises(
+            RuntimeError,
+            match="a leaf Variable that requires grad is being used in an in-place operation",
+        ):
             h(x)
         assert torch.equal(x.detach(), torch.ones(3))
         assert x._version == 0

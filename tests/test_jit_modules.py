@@ -128,7 +128,9 @@ def test_full_backward_hooks_run() -> None:
     for m in (net, twin):
         m.eval()
     for m in (jitted, twin):
-        m.inner.register_full_backward_hook(lambda m, gi, go: (gi[0] * 3,) if gi[0] is not None else None)
+        m.inner.register_full_backward_hook(
+            lambda m, gi, go: (gi[0] * 3,) if gi[0] is not None else None
+        )
     for _ in range(3):
         grads = []
         x = torch.randn(3, 4)
@@ -259,7 +261,9 @@ def test_functional_call_and_parametrize() -> None:
     x = torch.randn(3, 4)
     other = {k: v * 2 for k, v in net.state_dict().items() if v.is_floating_point()}
     for _ in range(3):
-        torch.testing.assert_close(torch.func.functional_call(jitted, other, x), torch.func.functional_call(twin, other, x))
+        torch.testing.assert_close(
+            torch.func.functional_call(jitted, other, x), torch.func.functional_call(twin, other, x)
+        )
         torch.testing.assert_close(jitted(x), twin(x))
 
 

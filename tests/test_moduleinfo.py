@@ -12,7 +12,13 @@ from helpers.expected import Expected
 
 CHUNK = 19
 MODES = {"train": (True, True), "eval": (False, True), "eval without gradient": (False, False)}
-LISTS = {mode: Expected("moduleinfo_" + mode.replace(" ", "_"), f"Modules of module_db that are not compiled in all samples: {mode}") for mode in MODES}
+LISTS = {
+    mode: Expected(
+        "moduleinfo_" + mode.replace(" ", "_"),
+        f"Modules of module_db that are not compiled in all samples: {mode}",
+    )
+    for mode in MODES
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -28,7 +34,9 @@ def test_modules_as_eager(mode: str, start: int, count: Callable[..., None]) -> 
     complaints: list[str] = []
     title = f"ModuleInfo, {mode}"
     indices = range(start, min(start + CHUNK, len(module_db)))
-    for i, outcome in forked.run_each(indices, lambda i: moduleinfo.check(module_db[i], *MODES[mode]), timeout=60):
+    for i, outcome in forked.run_each(
+        indices, lambda i: moduleinfo.check(module_db[i], *MODES[mode]), timeout=60
+    ):
         name = moduleinfo.name_of(module_db[i])
         count(title, "modules")
         if isinstance(outcome, forked.Crash):

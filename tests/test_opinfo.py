@@ -12,7 +12,12 @@ from helpers.expected import Expected
 
 CHUNK = 39
 MODES = {"forward": False, "joint": True}
-LISTS = {mode: Expected(f"opinfo_{mode}", f"Operators of op_db that are not compiled in all samples: {mode}") for mode in MODES}
+LISTS = {
+    mode: Expected(
+        f"opinfo_{mode}", f"Operators of op_db that are not compiled in all samples: {mode}"
+    )
+    for mode in MODES
+}
 
 NONDETERMINISTIC = {
     "linalg.lstsq": "eager's own result depends on the alignment of the inputs",
@@ -36,7 +41,9 @@ def test_operators_as_eager(mode: str, start: int, count: Callable[..., None]) -
     indices = range(start, min(start + CHUNK, len(op_db)))
 
     def work(i: int) -> opinfo.Outcome:
-        return opinfo.check(op_db[i], MODES[mode], exact=opinfo.name_of(op_db[i]) not in NONDETERMINISTIC)
+        return opinfo.check(
+            op_db[i], MODES[mode], exact=opinfo.name_of(op_db[i]) not in NONDETERMINISTIC
+        )
 
     for i, outcome in forked.run_each(indices, work, timeout=30):
         name = opinfo.name_of(op_db[i])
@@ -51,7 +58,12 @@ def test_operators_as_eager(mode: str, start: int, count: Callable[..., None]) -
             complaints.append(f"{name}: " + "\n    ".join(outcome.wrong[:4]))
             count(title, "operators that differ from eager")
         if outcome.samples == 0:
-            count(title, "operators without a sample that eager runs" if mode == "forward" else "operators without a gradient")
+            count(
+                title,
+                "operators without a sample that eager runs"
+                if mode == "forward"
+                else "operators without a gradient",
+            )
             continue
         count(title, "operators served in all samples", int(outcome.served == outcome.samples))
         count(title, "operators served in some samples", int(0 < outcome.served < outcome.samples))

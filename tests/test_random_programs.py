@@ -25,7 +25,9 @@ REPORTED = 3  # failures of a chunk that are minimized
 
 
 def _outcome(source: str, seed: int) -> forked.Crash | run_program.Report:
-    [(_, report)] = forked.run_each([seed], lambda s: run_program.check(source, s, check_traces=True), timeout=30)
+    [(_, report)] = forked.run_each(
+        [seed], lambda s: run_program.check(source, s, check_traces=True), timeout=30
+    )
     return report
 
 
@@ -61,7 +63,11 @@ def _run(seeds: Iterable[int], count: Callable[..., None]) -> None:
         elif report.eager_raises:
             count(TITLE, "eager raises an exception")
         else:
-            count(TITLE, "run eagerly: " + (tidy(report.reasons[-1])[:120] if report.reasons else "no reason given"))
+            count(
+                TITLE,
+                "run eagerly: "
+                + (tidy(report.reasons[-1])[:120] if report.reasons else "no reason given"),
+            )
     if failed:
         count(TITLE, "that differ from eager", len(failed))
         text = [f"{len(failed)} programs differ from eager; seeds {[s for s, _ in failed]}"]
@@ -106,6 +112,8 @@ def test_a_wrong_program_is_noticed_and_minimized(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(run_program.fg, "cache_hits", lambda _: 0)
     monkeypatch.setattr(run_program.fg, "fallbacks", lambda _: [])
     monkeypatch.setattr(run_program.traces, "problems", lambda _: [])
-    seed = next(s for s in range(200) if "mul_" in programs.draw(s).source() and _fails(programs.draw(s)))
+    seed = next(
+        s for s in range(200) if "mul_" in programs.draw(s).source() and _fails(programs.draw(s))
+    )
     smallest = programs.minimize(programs.draw(seed), _fails, budget=150)
     assert len(smallest.body) <= 2, smallest.source()

@@ -34,7 +34,14 @@ def random_numbers(x):
 
 
 PROGRAMS = {
-    "attention": (attention, lambda: (torch.randn(5, 4, requires_grad=True), torch.randn(12, 4, requires_grad=True), torch.randn(12))),
+    "attention": (
+        attention,
+        lambda: (
+            torch.randn(5, 4, requires_grad=True),
+            torch.randn(12, 4, requires_grad=True),
+            torch.randn(12),
+        ),
+    ),
     "writes": (writes, lambda: (torch.randn(3, 4), torch.randn(4, 3, requires_grad=True))),
     "constants": (constants, lambda: (torch.randn(2, 3, requires_grad=True),)),
     "random_numbers": (random_numbers, lambda: (torch.randn(6),)),
@@ -66,7 +73,11 @@ def test_text_of_every_depth_runs_as_the_call(name: str, depth: int) -> None:
     for trace in fg.last_traces(jitted):
         inputs = make()
         text = trace.python(depth=depth)
-        if f"def computation({'' if not inputs else 'x'}" not in text or "cotangent" in text or "g_t" in text.split("):")[0]:
+        if (
+            f"def computation({'' if not inputs else 'x'}" not in text
+            or "cotangent" in text
+            or "g_t" in text.split("):")[0]
+        ):
             continue
         scope: dict = {}
         exec(compile(text, trace.stage, "exec"), scope)
@@ -84,7 +95,13 @@ def test_the_printed_text_runs_in_a_fresh_interpreter() -> None:
     jitted, _ = compiled("attention")
     text = fg.last_traces(jitted)[-1].python()
     call = "\nout, saved = computation(torch.ones(5, 4), torch.ones(12, 4), torch.ones(12))\nprint(out['flat_output'][0].shape)\n"
-    done = subprocess.run([sys.executable, "-c", text + call], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", text + call],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr + text
     assert done.stdout.strip() == "torch.Size([5, 4])"
 
@@ -117,7 +134,9 @@ def test_names_locations_and_stages() -> None:
     assert "torch.nn.functional.linear" in text
     assert "torch.nn.functional.linear" in forward[0].python(depth=1)
     assert "aten.linear" not in " ".join(forward[0].ops())
-    assert "def backward(saved_for_backward, cotangents):" in str(fg.last_backward_traces(jitted)[-1])
+    assert "def backward(saved_for_backward, cotangents):" in str(
+        fg.last_backward_traces(jitted)[-1]
+    )
     assert "at::" in forward[0].cpp()
     (prologue,) = fg.last_prologue_traces(jitted)
     assert "x: Float[5, 4]" in str(prologue)
@@ -126,7 +145,13 @@ def test_names_locations_and_stages() -> None:
 def test_text_that_is_no_trace_is_an_error_with_line_and_column() -> None:
     jitted, _ = compiled("constants")
     text = fg.last_traces(jitted)[0].python(depth=0)
-    for broken in ("", "def f(:", text.replace("torch.mul", "torch.no_such_operator"), text.replace("return", "retrun"), text[: len(text) // 2]):
+    for broken in (
+        "",
+        "def f(:",
+        text.replace("torch.mul", "torch.no_such_operator"),
+        text.replace("return", "retrun"),
+        text[: len(text) // 2],
+    ):
         with pytest.raises(ValueError, match=r"FG-30\d: line \d+, column \d+"):
             fg.Trace.parse(broken)
 

@@ -19,19 +19,58 @@ TARGET = pathlib.Path(__file__).parents[1] / "src" / "ir" / "python_names.inc"
 
 # Bindings that do more (or, like `contiguous` and `conj`, at times less) than call the operator: they look at the values (`arange`, `full` choose the dtype),
 # at a subclass, or at the interpreter.
-NOT_PLAIN = {"range", "arange", "full", "tensor", "as_tensor", "nonzero", "numel", "from_file", "requires_grad_",
-             "contiguous", "conj", "apply_", "map_", "map2_", "to", "item", "type", "set_", "sparse_coo_tensor", "frombuffer", "to_sparse"}
+NOT_PLAIN = {
+    "range",
+    "arange",
+    "full",
+    "tensor",
+    "as_tensor",
+    "nonzero",
+    "numel",
+    "from_file",
+    "requires_grad_",
+    "contiguous",
+    "conj",
+    "apply_",
+    "map_",
+    "map2_",
+    "to",
+    "item",
+    "type",
+    "set_",
+    "sparse_coo_tensor",
+    "frombuffer",
+    "to_sparse",
+}
 
 # What the signature in the message calls the types of a schema.
 TYPE_NAMES = {
-    "Tensor": "Tensor", "Scalar": "Number", "int": "int", "SymInt": "int", "float": "float", "bool": "bool",
-    "str": "str", "ScalarType": "torch.dtype", "Layout": "torch.layout", "Device": "torch.device",
-    "MemoryFormat": "torch.memory_format", "Generator": "torch.Generator", "Tensor[]": "tuple of Tensors",
-    "int[]": "tuple of ints", "SymInt[]": "tuple of ints", "float[]": "tuple of floats",
-    "Scalar[]": "tuple of Scalars", "bool[]": "tuple of bools",
+    "Tensor": "Tensor",
+    "Scalar": "Number",
+    "int": "int",
+    "SymInt": "int",
+    "float": "float",
+    "bool": "bool",
+    "str": "str",
+    "ScalarType": "torch.dtype",
+    "Layout": "torch.layout",
+    "Device": "torch.device",
+    "MemoryFormat": "torch.memory_format",
+    "Generator": "torch.Generator",
+    "Tensor[]": "tuple of Tensors",
+    "int[]": "tuple of ints",
+    "SymInt[]": "tuple of ints",
+    "float[]": "tuple of floats",
+    "Scalar[]": "tuple of Scalars",
+    "bool[]": "tuple of bools",
 }
 # Parameters that the bindings add to the schema.
-ADDED = {("Tensor", "out"), ("tuple of Tensors", "out"), ("bool", "requires_grad"), ("tuple of names", "names")}
+ADDED = {
+    ("Tensor", "out"),
+    ("tuple of Tensors", "out"),
+    ("bool", "requires_grad"),
+    ("tuple of names", "names"),
+}
 # Written by hand in PyTorch with another name for a positional argument.
 EXTRA = {"copy_": (".copy_", ["default"])}
 
@@ -54,7 +93,9 @@ def signatures(function, is_method):
     count = re.search(r"takes (?:from \d+ to )?(\d+) positional arguments? but", text)
     if count:
         return int(count.group(1))
-    found = re.findall(r"^ \* \((.*)\)$", text, re.M) or re.findall(r"but expected \((.*)\)$", text, re.M)
+    found = re.findall(r"^ \* \((.*)\)$", text, re.M) or re.findall(
+        r"but expected \((.*)\)$", text, re.M
+    )
     result = []
     for one in found:
         parameters, keyword_only = [], False
@@ -94,11 +135,13 @@ def python_type(argument):
 
 def same(found, wanted):
     """The binding's signature is the schema's, but for the name `input` of the first argument."""
+
     def fold(parameters):
         folded = []
         for type_name, name, keyword_only in parameters:
             folded.append((type_name, "self" if name == "input" else name, keyword_only))
         return [p for p in folded if not p[2]], {p for p in folded if p[2]}
+
     return fold(found) == fold(wanted)
 
 
@@ -113,13 +156,22 @@ def bindings(name):
         method = torch._C.TensorBase.__dict__.get(name)
         if method is not None and getattr(torch.Tensor, name) is method:
             yield "." + name, method, True
-    places = [("torch.", torch, torch._C._VariableFunctions, "", name),
-              ("torch.nn.functional.", torch.nn.functional, torch._C._nn, "", name)]
+    places = [
+        ("torch.", torch, torch._C._VariableFunctions, "", name),
+        ("torch.nn.functional.", torch.nn.functional, torch._C._nn, "", name),
+    ]
     for family in ("linalg", "fft", "special"):
         if name.startswith(family + "_"):
             builtins = getattr(torch._C, "_" + family)
-            places.append((f"torch.{family}.", getattr(torch, family), builtins, family + "_",
-                           name[len(family) + 1:]))
+            places.append(
+                (
+                    f"torch.{family}.",
+                    getattr(torch, family),
+                    builtins,
+                    family + "_",
+                    name[len(family) + 1 :],
+                )
+            )
     for prefix, module, builtins, extra, short in places:
         function = getattr(module, short, None)
         if function is not None and type(function).__name__ == "builtin_function_or_method":
@@ -146,33 +198,50 @@ def main():
             found = signatures(function, is_method)
             if found is None or found == []:
                 continue
-            candidates = {s.overload_name or "default": parameters for s in overloads[name]
-                          if not any(a.is_out for a in s.arguments) and "hacked_twin" not in s.overload_name
-                          and (parameters := schema_parameters(s)) is not None}
+            candidates = {
+                s.overload_name or "default": parameters
+                for s in overloads[name]
+                if not any(a.is_out for a in s.arguments)
+                and "hacked_twin" not in s.overload_name
+                and (parameters := schema_parameters(s)) is not None
+            }
             if isinstance(found, int):
                 positional = found + is_method
                 # TorchScript adds overloads without tensors (`tanh.int`); of `mul.Tensor` and `mul.Scalar`
                 # only the first has a binding.
-                order = [key for key, parameters in candidates.items()
-                         if sum(not p[2] for p in parameters) == positional]
+                order = [
+                    key
+                    for key, parameters in candidates.items()
+                    if sum(not p[2] for p in parameters) == positional
+                ]
                 if len(order) > 1:
-                    order = [key for key in order
-                             if any(p[0] in ("Tensor", "tuple of Tensors") for p in candidates[key])]
+                    order = [
+                        key
+                        for key in order
+                        if any(p[0] in ("Tensor", "tuple of Tensors") for p in candidates[key])
+                    ]
                 if sorted(order) == ["Scalar", "Tensor"]:
                     order = ["Tensor"]
                 order = order if len(order) == 1 else [None]
             else:
                 found = [[("Tensor", "self", False)] * is_method + one for one in found]
-                matches = [[key for key, parameters in candidates.items() if same(one, parameters)] for one in found]
+                matches = [
+                    [key for key, parameters in candidates.items() if same(one, parameters)]
+                    for one in found
+                ]
                 order = [m[0] if len(m) == 1 else None for m in matches]
             if None not in order and len(set(order)) == len(order):
                 lines.append(f'{{"{name}", "{spelling}", "{" ".join(order)}"}},')
                 break
             print("not plain:", name, spelling, order)
     TARGET.write_text(
-        "// Made by tools/generate_python_names.py with PyTorch " + torch.__version__.split("+")[0] + ". Do not edit.\n"
+        "// Made by tools/generate_python_names.py with PyTorch "
+        + torch.__version__.split("+")[0]
+        + ". Do not edit.\n"
         "// ATen name, Python spelling (a leading dot: a method), overloads in the order in which Python tries them.\n"
-        + "\n".join(lines) + "\n")
+        + "\n".join(lines)
+        + "\n"
+    )
     print(len(lines), "spellings")
 
 

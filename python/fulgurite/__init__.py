@@ -18,6 +18,7 @@ except ImportError as problem:
 
     doctor.take_over(problem)  # if `python -m fulgurite doctor` is what runs
     raise
+from fulgurite import logs, prims
 from fulgurite._C import CompileError, Error, Trace
 from fulgurite.inspection import (
     cache_hits,
@@ -32,7 +33,6 @@ from fulgurite.inspection import (
 )
 from fulgurite.jit import jit
 from fulgurite.options import options
-from fulgurite import logs, prims
 
 __version__ = _C.__version__
 logs.install()

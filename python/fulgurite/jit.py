@@ -36,7 +36,9 @@ def jit(fn: F | None = None, **given: Any) -> F:
     if _C._is_jitted(fn):
         fn = fn.__wrapped__
     if not callable(fn):
-        raise TypeError(f"FG-012: jit expects a function or an nn.Module, found {type(fn).__name__}")
+        raise TypeError(
+            f"FG-012: jit expects a function or an nn.Module, found {type(fn).__name__}"
+        )
     jitted = _make(fn, values)
     for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
         value = getattr(fn, name, None)
@@ -116,7 +118,9 @@ def _state(module: Any) -> _JitState:
     return object.__getattribute__(module, "_fulgurite")
 
 
-def _jit_module(module: torch.nn.Module, given: dict[str, Any], values: dict[str, Any]) -> torch.nn.Module:
+def _jit_module(
+    module: torch.nn.Module, given: dict[str, Any], values: dict[str, Any]
+) -> torch.nn.Module:
     if type(module) in _classes.values():
         module = _state(module).module
     cls = _class_for(type(module))

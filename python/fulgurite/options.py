@@ -13,8 +13,9 @@ import contextlib
 import contextvars
 import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 
@@ -53,7 +54,9 @@ class Option:
 TABLE = {
     o.name: o
     for o in (
-        Option("fullgraph", False, (True, False), "raise CompileError instead of falling back to eager"),
+        Option(
+            "fullgraph", False, (True, False), "raise CompileError instead of falling back to eager"
+        ),
         Option(
             "cache",
             "constant values",
@@ -61,7 +64,9 @@ TABLE = {
             "when a compiled program is used again: when its guards hold, never, or (same input) when its "
             "guards hold, which the caller promises",
         ),
-        Option("reinplace", True, (True, False), "turn values back into buffers where nobody can tell"),
+        Option(
+            "reinplace", True, (True, False), "turn values back into buffers where nobody can tell"
+        ),
         Option("max_entries", 64, None, "how many specialisations of one function are kept"),
         Option(
             "leaf_inplace",
@@ -72,7 +77,9 @@ TABLE = {
     )
 }
 
-_scope: contextvars.ContextVar[dict[str, Any]] = contextvars.ContextVar("fulgurite_options", default={})
+_scope: contextvars.ContextVar[Mapping[str, Any]] = contextvars.ContextVar(
+    "fulgurite_options", default=MappingProxyType({})
+)
 
 
 def _known(name: str) -> Option:

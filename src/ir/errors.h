@@ -1,6 +1,6 @@
 // The three ways in which something does not go on. They are distinct types because they are for
-// different people: Refusal is an answer to the user, UserError is the user's mistake, InternalError is
-// ours. docs/errors.md has a page for every code.
+// different people: Refusal is an answer to the user, UserError is the user's mistake,
+// InternalError is ours. docs/errors.md has a page for every code.
 #pragma once
 
 #include <stdexcept>
@@ -21,13 +21,15 @@ class Error : public std::runtime_error {
   std::string message_;
 };
 
-// This program, or this part of it, cannot be compiled soundly: the call runs eagerly, and is counted.
+// This program, or this part of it, cannot be compiled soundly: the call runs eagerly, and is
+// counted.
 class Refusal : public Error {
  public:
   using Error::Error;
 };
 
-// The caller passed something that cannot be used (an unknown option, text that does not parse, ...).
+// The caller passed something that cannot be used (an unknown option, text that does not parse,
+// ...).
 class UserError : public Error {
  public:
   using Error::Error;

@@ -1,5 +1,5 @@
-// An operator of PyTorch's dispatcher, as the traces name it. A value type of one pointer: two Ops are
-// equal exactly if they are the same operator and overload.
+// An operator of PyTorch's dispatcher, as the traces name it. A value type of one pointer: two Ops
+// are equal exactly if they are the same operator and overload.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -22,9 +22,9 @@ class Op {
   const c10::FunctionSchema& schema() const { return handle_.schema(); }
   const std::string& name() const { return schema().name(); }               // "aten::add"
   const std::string& overload() const { return schema().overload_name(); }  // "Tensor"
-  std::string id() const;                                                    // "aten.add.Tensor"
-  std::string ns() const;                                                    // "aten"
-  std::string base_name() const;                                             // "add"
+  std::string id() const;                                                   // "aten.add.Tensor"
+  std::string ns() const;                                                   // "aten"
+  std::string base_name() const;                                            // "add"
 
   bool operator==(const Op& other) const { return handle_ == other.handle_; }
 

@@ -18,7 +18,8 @@ c10::TypePtr unwrap_optional(const c10::TypePtr& type) {
 c10::IValue boxed_constant(const c10::IValue& constant, const c10::TypePtr& type) {
   const c10::TypePtr inner = unwrap_optional(type);
   if (inner->kind() == c10::TypeKind::TensorType) {
-    if (constant.isNone()) return type->kind() == c10::TypeKind::TensorType ? c10::IValue(at::Tensor()) : constant;
+    if (constant.isNone())
+      return type->kind() == c10::TypeKind::TensorType ? c10::IValue(at::Tensor()) : constant;
     if (constant.isScalar()) {
       at::Tensor number = c10::scalar_to_tensor(constant.toScalar());
       number.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -44,7 +45,8 @@ c10::IValue boxed_list(const std::vector<at::Tensor>& tensors, const c10::TypePt
   return list;
 }
 
-void push_arguments(const Bind& bind, const std::vector<c10::IValue>& env, std::vector<c10::IValue>& stack) {
+void push_arguments(const Bind& bind, const std::vector<c10::IValue>& env,
+                    std::vector<c10::IValue>& stack) {
   const auto& arguments = bind.op.schema().arguments();
   for (size_t i = 0; i < bind.args.size(); ++i) {
     const Arg& a = bind.args[i];
@@ -76,8 +78,8 @@ void run_bind(const Bind& bind, std::vector<c10::IValue>& env, std::vector<c10::
       const auto& list = std::get<ValueList>(bind.results[r]);
       auto tensors = stack[r].toTensorVector();
       if (tensors.size() != list.size())
-        throw InternalError(bind.op.id() + " returned " + std::to_string(tensors.size()) + " tensors, recorded were " +
-                            std::to_string(list.size()));
+        throw InternalError(bind.op.id() + " returned " + std::to_string(tensors.size()) +
+                            " tensors, recorded were " + std::to_string(list.size()));
       for (size_t k = 0; k < list.size(); ++k)
         if (list[k] != kNoValue) env[list[k]] = std::move(tensors[k]);
     }

@@ -154,7 +154,8 @@ class Verifier {
   void check_bind(size_t index) {
     const Bind& bind = trace_.binds[index];
     const c10::FunctionSchema& schema = bind.op.schema();
-    if (trace_.functional && index < trace_.epilogue && schema.is_mutable()) check_write(bind, index);
+    if (trace_.functional && index < trace_.epilogue && schema.is_mutable())
+      check_write(bind, index);
     check_location(bind.location, index);
     if (bind.region < -1 || bind.region >= static_cast<int32_t>(trace_.regions.size()))
       fault("the region " + std::to_string(bind.region) + " does not exist", index);
@@ -170,7 +171,8 @@ class Verifier {
       if (alias == nullptr || !alias->isWrite()) continue;
       for_each_value(bind.args[i], [&](ValueId id) {
         if (exists(id) && trace_.value(id).kind != ValueKind::Result)
-          fault("the mutable operator " + bind.op.id() + " stands in the functional part and writes the input or constant '" +
+          fault("the mutable operator " + bind.op.id() +
+                    " stands in the functional part and writes the input or constant '" +
                     trace_.value(id).name + "'",
                 index);
       });

@@ -12,28 +12,28 @@ namespace fulgurite::ops {
 
 enum Trait : uint32_t {
   kNone = 0,
-  kReadsMetadata = 1 << 0,        // returns numbers that depend on shapes, dtypes and modes only
-  kUninitialised = 1 << 1,        // allocates without writing
+  kReadsMetadata = 1 << 0,  // returns numbers that depend on shapes, dtypes and modes only
+  kUninitialised = 1 << 1,  // allocates without writing
   kLiftsConstant = 1 << 2,
-  kCutsGradient = 1 << 3,         // gradients do not pass
-  kIdentity = 1 << 4,             // a view with the geometry of argument 0 itself
-  kEffect = 1 << 5,               // must run although nobody uses its results
+  kCutsGradient = 1 << 3,  // gradients do not pass
+  kIdentity = 1 << 4,      // a view with the geometry of argument 0 itself
+  kEffect = 1 << 5,        // must run although nobody uses its results
   kDataDependentShape = 1 << 6,
-  kCopies = 1 << 7,               // copy_
-  kOwnInverse = 1 << 8,           // a permutation of dimensions that undoes itself
-  kPermutes = 1 << 9,             // a permutation of dimensions by argument 1
+  kCopies = 1 << 7,      // copy_
+  kOwnInverse = 1 << 8,  // a permutation of dimensions that undoes itself
+  kPermutes = 1 << 9,    // a permutation of dimensions by argument 1
 };
 
 struct Card {
-  const char* name;      // "aten::detach"; every overload
+  const char* name;  // "aten::detach"; every overload
   uint32_t traits;
-  // Operators whose schema hides a write: the arguments written (when argument `only_if` is true, -1:
-  // always), and the operator that returns the new contents after its ordinary results instead.
+  // Operators whose schema hides a write: the arguments written (when argument `only_if` is true,
+  // -1: always), and the operator that returns the new contents after its ordinary results instead.
   std::vector<int> hidden_writes = {};
   int only_if = -1;
   const char* functional = nullptr;
-  // For a view: the operator that writes a new value of the view back into its base; it takes (base, new
-  // value of the view, the view's other arguments).
+  // For a view: the operator that writes a new value of the view back into its base; it takes
+  // (base, new value of the view, the view's other arguments).
   const char* scatter = nullptr;
   // For a view that shows other values than its base has: the operator that inverts it.
   const char* inverse = nullptr;

@@ -41,7 +41,8 @@ at::Tensor conform_impl(const at::Tensor& self, at::ScalarType dtype, at::IntArr
   return out.copy_(self);
 }
 
-at::Tensor strided_view_impl(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride, int64_t offset) {
+at::Tensor strided_view_impl(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride,
+                             int64_t offset) {
   return self.as_strided(size, stride, self.storage_offset() + offset);
 }
 
@@ -111,10 +112,10 @@ TORCH_LIBRARY_IMPL(fulgurite, CatchAll, m) {
 
 namespace prims {
 
-#define FULGURITE_PRIM(name)                                    \
-  const ir::Op& name() {                                        \
+#define FULGURITE_PRIM(name)                                   \
+  const ir::Op& name() {                                       \
     static const ir::Op op = ir::Op::get("fulgurite::" #name); \
-    return op;                                                  \
+    return op;                                                 \
   }
 FULGURITE_PRIM(copy_)
 FULGURITE_PRIM(set_data)

@@ -35,14 +35,17 @@ bool admits(const c10::Type& want, const c10::Type& have) {
 }
 
 // Does `functional` take, in order and by type, the arguments of `op` without those in `skipped`?
-std::optional<Functional> match(const ir::Op& op, const ir::Op& functional, const std::vector<bool>& skipped) {
+std::optional<Functional> match(const ir::Op& op, const ir::Op& functional,
+                                const std::vector<bool>& skipped) {
   const auto& have = op.schema().arguments();
   const auto& want = functional.schema().arguments();
   Functional f{functional, {}};
   size_t i = 0;
   for (const c10::Argument& w : want) {
     while (i < have.size() && skipped[i]) ++i;
-    if (i == have.size() || have[i].name() != w.name() || !admits(*w.real_type(), *have[i].real_type())) return std::nullopt;
+    if (i == have.size() || have[i].name() != w.name() ||
+        !admits(*w.real_type(), *have[i].real_type()))
+      return std::nullopt;
     f.argument_of.push_back(static_cast<int>(i++));
   }
   while (i < have.size() && skipped[i]) ++i;
@@ -202,7 +205,8 @@ std::optional<ir::Op> in_place_variant(const ir::Op& op) {
   auto it = cache.find(op);
   if (it != cache.end()) return it->second;
   std::optional<ir::Op> found;
-  // Functional variants of random in-place operators copy their argument first; pure ones do not read it twice.
+  // Functional variants of random in-place operators copy their argument first; pure ones do not
+  // read it twice.
   if (!is_mutable(op)) {
     for (const std::string& overload : overloads_of(op.name() + "_")) {
       auto candidate = ir::Op::find(op.name() + "_", overload);

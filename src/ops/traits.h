@@ -1,6 +1,6 @@
 // What passes may ask about an operator. Answers come from its schema, its tags, or its card
-// (`ops/cards.cpp`): this header is the only place where operators' properties are asked for, and the
-// cards the only place where an operator is named for having one.
+// (`ops/cards.cpp`): this header is the only place where operators' properties are asked for, and
+// the cards the only place where an operator is named for having one.
 #pragma once
 
 #include <optional>
@@ -35,30 +35,31 @@ bool lifts_constant(const ir::Op& op);
 bool leaves_memory_uninitialised(const ir::Op& op);
 // t_, squeeze_, resize_, set_, detach_: change what the tensor is, not what its memory holds.
 bool changes_geometry_in_place(const ir::Op& op);
-// For an operator that changes what a tensor is in place: the view that it turns the tensor into; none for
-// resize_ and set_.
+// For an operator that changes what a tensor is in place: the view that it turns the tensor into;
+// none for resize_ and set_.
 std::optional<ir::Op> view_variant(const ir::Op& op);
 // Every result is a view of argument 0 by its schema, e.g. select, split.
 bool is_view(const ir::Op& op);
-// For a view that only permutes dimensions (t, transpose, permute): the bind that permutes `contents` back;
-// its result is left to the caller.
+// For a view that only permutes dimensions (t, transpose, permute): the bind that permutes
+// `contents` back; its result is left to the caller.
 std::optional<ir::Bind> inverse_permutation(const ir::Bind& view, ir::ValueId contents);
-// For a view that shows other values than its base has (_conj, view_as_real): the operator that turns a new
-// value of the view into one of the base; nullptr for all other views.
+// For a view that shows other values than its base has (_conj, view_as_real): the operator that
+// turns a new value of the view into one of the base; nullptr for all other views.
 const char* inverse_of_value_view(const ir::Op& op);
 // detach, data, alias of a no-grad kind: a view that gradients do not pass.
 bool cuts_gradient(const ir::Op& op);
 
 // The operator that computes what `op` (in-place, out=) would write, as results: add_.Tensor ->
-// add.Tensor. `written` are the arguments written, in the order of the results of the functional one.
+// add.Tensor. `written` are the arguments written, in the order of the results of the functional
+// one.
 struct Functional {
   ir::Op op;
   std::vector<int> argument_of;  // for each argument of the functional op: the argument of `op`
 };
 std::optional<Functional> functional_variant(const ir::Op& op);
 
-// The in-place operator that writes what `op` returns into its first argument: add.Tensor -> add_.Tensor.
-// Same arguments in the same order.
+// The in-place operator that writes what `op` returns into its first argument: add.Tensor ->
+// add_.Tensor. Same arguments in the same order.
 std::optional<ir::Op> in_place_variant(const ir::Op& op);
 // No result shares memory with an argument, whatever the data.
 bool returns_fresh_memory(const ir::Op& op);

@@ -47,7 +47,8 @@ void type_key(std::ostringstream& key, const ir::TensorType& t) {
   key << ']';
 }
 
-std::string key_of(const Trace& trace, const Bind& bind, const std::vector<const ir::TensorType*>& cotangents,
+std::string key_of(const Trace& trace, const Bind& bind,
+                   const std::vector<const ir::TensorType*>& cotangents,
                    const std::vector<bool>& wanted) {
   std::ostringstream key;
   key << bind.op.id() << '(';
@@ -59,7 +60,9 @@ std::string key_of(const Trace& trace, const Bind& bind, const std::vector<const
       type_key(key, trace.value(id).tensor());
       key << (trace.value(id).tensor().requires_grad ? 'g' : '-') << (wanted[flat] ? 'w' : '-');
     } else {
-      throw Refusal("FG-171", bind.op.id() + ": differentiating an operator that takes a number read out of a tensor");
+      throw Refusal(
+          "FG-171",
+          bind.op.id() + ": differentiating an operator that takes a number read out of a tensor");
     }
     ++flat;
   };
@@ -91,10 +94,14 @@ ir::Value input_value(const ir::Value& like, std::string name) {
   return v;
 }
 
-// The recorded joint run -> rule: the operator's results become inputs, and what only computed them goes.
-std::shared_ptr<const Rule> make_rule(const Bind& bind, const Trace& joint, const std::vector<ValueId>& args,
-                                      const std::vector<ValueId>& results, const std::vector<ValueId>& cotangents,
-                                      const std::vector<ValueId>& gradients, const std::vector<size_t>& gradients_of) {
+// The recorded joint run -> rule: the operator's results become inputs, and what only computed them
+// goes.
+std::shared_ptr<const Rule> make_rule(const Bind& bind, const Trace& joint,
+                                      const std::vector<ValueId>& args,
+                                      const std::vector<ValueId>& results,
+                                      const std::vector<ValueId>& cotangents,
+                                      const std::vector<ValueId>& gradients,
+                                      const std::vector<size_t>& gradients_of) {
   auto rule = std::make_shared<Rule>();
   rule->gradients_of = gradients_of;
   ir::TraceBuilder b("backward_" + bind.op.base_name(), "rule");
@@ -136,7 +143,9 @@ std::shared_ptr<const Rule> make_rule(const Bind& bind, const Trace& joint, cons
       if (v.kind == ir::ValueKind::Constant) {
         ids[id] = b.add_constant(v.constant);
       } else if (v.kind == ir::ValueKind::Input) {
-        throw Refusal("FG-172", bind.op.id() + ": its gradient uses a tensor that is neither argument nor result");
+        throw Refusal(
+            "FG-172",
+            bind.op.id() + ": its gradient uses a tensor that is neither argument nor result");
       } else {
         ir::Value copy;
         copy.type = v.type;
@@ -156,8 +165,8 @@ std::shared_ptr<const Rule> make_rule(const Bind& bind, const Trace& joint, cons
   for (size_t i = 0; i < joint.binds.size(); ++i) {
     if (!keep[i]) continue;
     const Bind& x = joint.binds[i];
-    if (x.op == prims::expect_int() || x.op == prims::expect_float() || x.op == prims::expect_bool() ||
-        x.op == prims::expect_sizes())
+    if (x.op == prims::expect_int() || x.op == prims::expect_float() ||
+        x.op == prims::expect_bool() || x.op == prims::expect_sizes())
       throw Refusal("FG-173", bind.op.id() + ": its gradient formula depends on the data");
     Bind copy{x.op, {}, {}, -1, -1, false};
     for (const Arg& a : x.args) copy.args.push_back(map(a));
@@ -193,9 +202,9 @@ ir::TracePtr moved(const Trace& t, c10::Device device) {
   return b.finish();
 }
 
-std::shared_ptr<const Rule> derive_by_engine(const Trace& trace, const Bind& bind,
-                                             const std::vector<const ir::TensorType*>& cotangent_types,
-                                             const std::vector<bool>& wanted, bool on_meta) {
+std::shared_ptr<const Rule> derive_by_engine(
+    const Trace& trace, const Bind& bind, const std::vector<const ir::TensorType*>& cotangent_types,
+    const std::vector<bool>& wanted, bool on_meta) {
   KeepRandomState keep(ops::is_random(bind.op));
   c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   c10::InferenceMode no_inference(false);
@@ -225,7 +234,8 @@ std::shared_ptr<const Rule> derive_by_engine(const Trace& trace, const Bind& bin
         gradients_of.push_back(flat);
       }
       recorder.add_input(t, "arg" + std::to_string(flat));
-      args.push_back(static_cast<ValueId>(inputs_given++));  // position among the inputs; an id later
+      args.push_back(
+          static_cast<ValueId>(inputs_given++));  // position among the inputs; an id later
       samples.emplace_back(t);
       id = static_cast<ValueId>(samples.size() - 1);
       ++flat;
@@ -266,14 +276,17 @@ std::shared_ptr<const Rule> derive_by_engine(const Trace& trace, const Bind& bin
         seed_by_result.back() = seed;
       }
     }
-    if (outputs.empty()) throw Refusal("FG-174", bind.op.id() + " gave a result without history on sample tensors");
-    gradients = torch::autograd::grad(outputs, leaves, seeds, /*retain_graph=*/false, /*create_graph=*/false,
+    if (outputs.empty())
+      throw Refusal("FG-174", bind.op.id() + " gave a result without history on sample tensors");
+    gradients = torch::autograd::grad(outputs, leaves, seeds, /*retain_graph=*/false,
+                                      /*create_graph=*/false,
                                       /*allow_unused=*/true);
     // A conjugate or negative bit is no part of a type: the rule gives out plain values.
     for (at::Tensor& g : gradients)
       if (g.defined()) g = g.resolve_conj().resolve_neg();
   } catch (const c10::Error& e) {
-    throw Refusal("FG-175", bind.op.id() + ": its gradient could not be derived on sample tensors: " +
+    throw Refusal("FG-175", bind.op.id() +
+                                ": its gradient could not be derived on sample tensors: " +
                                 e.what_without_backtrace());
   }
   std::vector<at::Tensor> all = results;
@@ -281,7 +294,8 @@ std::shared_ptr<const Rule> derive_by_engine(const Trace& trace, const Bind& bin
   all.insert(all.end(), seed_by_result.begin(), seed_by_result.end());
   record::Recording recording = recorder.finish(all, "");
   if (recording.refusal)
-    throw Refusal("FG-176", bind.op.id() + ": its gradient could not be recorded: " + recording.refusal->message());
+    throw Refusal("FG-176", bind.op.id() + ": its gradient could not be recorded: " +
+                                recording.refusal->message());
   ir::TracePtr joint = recording.trace;
   // Formulas may write in place into tensors of their own.
   for (const Bind& x : joint->binds) {
@@ -305,7 +319,8 @@ std::vector<ValueId> tensor_arguments(const Trace& trace, const Bind& bind) {
   std::vector<ValueId> flat;
   for (const Arg& a : bind.args) {
     if (const auto* id = std::get_if<ValueId>(&a)) flat.push_back(*id);
-    if (const auto* list = std::get_if<ValueList>(&a)) flat.insert(flat.end(), list->begin(), list->end());
+    if (const auto* list = std::get_if<ValueList>(&a))
+      flat.insert(flat.end(), list->begin(), list->end());
   }
   (void)trace;
   return flat;

@@ -1,7 +1,7 @@
-// The rule of an operator: its backward, as a trace. Explicit rules come first (ops/rules); all others are
-// derived from PyTorch's own formulas, by running the operator and the C++ autograd engine under the
-// recorder on sample tensors of the recorded geometry. A rule is derived once per operator, constants
-// and geometry, and cached for the process.
+// The rule of an operator: its backward, as a trace. Explicit rules come first (ops/rules); all
+// others are derived from PyTorch's own formulas, by running the operator and the C++ autograd
+// engine under the recorder on sample tensors of the recorded geometry. A rule is derived once per
+// operator, constants and geometry, and cached for the process.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,11 @@ struct Rule {
   enum class Source : uint8_t { Argument, Result, Cotangent };
   struct Input {
     Source source;
-    size_t index;  // among the tensors of the bind's arguments (flat), results (flat), results (flat)
+    size_t
+        index;  // among the tensors of the bind's arguments (flat), results (flat), results (flat)
   };
-  ir::TracePtr trace;           // kind Rule; returns one gradient or kNoValue per entry of `gradients_of`
-  std::vector<Input> inputs;    // what each input of `trace` is
+  ir::TracePtr trace;  // kind Rule; returns one gradient or kNoValue per entry of `gradients_of`
+  std::vector<Input> inputs;         // what each input of `trace` is
   std::vector<size_t> gradients_of;  // flat argument indices
 };
 

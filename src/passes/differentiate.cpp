@@ -19,22 +19,26 @@ using ir::Bind;
 using ir::kNoValue;
 using ir::Op;
 using ir::Result;
-using ir::Trace;
 using ir::TensorType;
+using ir::Trace;
 using ir::Value;
 using ir::ValueId;
 using ir::ValueList;
 
 std::vector<ValueId> attached_values(const Trace& t) {
   std::vector<bool> in_core(t.values.size(), false);
-  for (size_t i = 0; i < t.epilogue; ++i) for_each_result(t.binds[i], [&](ValueId id) { in_core[id] = true; });
+  for (size_t i = 0; i < t.epilogue; ++i)
+    for_each_result(t.binds[i], [&](ValueId id) { in_core[id] = true; });
   std::vector<ValueId> attached;
   auto leaves = [&](ValueId id) {
-    if (id == kNoValue || !in_core[id] || !t.value(id).is_tensor() || !t.value(id).tensor().requires_grad) return;
+    if (id == kNoValue || !in_core[id] || !t.value(id).is_tensor() ||
+        !t.value(id).tensor().requires_grad)
+      return;
     if (std::find(attached.begin(), attached.end(), id) == attached.end()) attached.push_back(id);
   };
   for (size_t i = t.epilogue; i < t.binds.size(); ++i)
-    if (t.binds[i].grad_mode && !ops::cuts_gradient(t.binds[i].op)) for_each_arg(t.binds[i], leaves);
+    if (t.binds[i].grad_mode && !ops::cuts_gradient(t.binds[i].op))
+      for_each_arg(t.binds[i], leaves);
   for (ValueId id : t.outputs) leaves(id);
   return attached;
 }
@@ -44,7 +48,10 @@ namespace {
 class Differentiator {
  public:
   explicit Differentiator(const Functionalized& f)
-      : in_(*f.trace), overwritten_at_(f.overwritten_at), b_(in_, "differentiate"), cotangent_(in_.values.size(), kNoValue) {}
+      : in_(*f.trace),
+        overwritten_at_(f.overwritten_at),
+        b_(in_, "differentiate"),
+        cotangent_(in_.values.size(), kNoValue) {}
 
   Joint run() {
     Joint joint;
@@ -125,7 +132,8 @@ class Differentiator {
     std::vector<TensorType> types(results.size());
     bool any = false;
     for (size_t r = 0; r < results.size(); ++r) {
-      if (results[r] == kNoValue || cotangent_[results[r]] == kNoValue || !active_[results[r]]) continue;
+      if (results[r] == kNoValue || cotangent_[results[r]] == kNoValue || !active_[results[r]])
+        continue;
       types[r] = b_.value(cotangent_[results[r]]).tensor();
       cotangents[r] = &types[r];
       any = true;
@@ -133,7 +141,8 @@ class Differentiator {
     if (!any) return;
     const std::vector<ValueId> arguments = tensor_arguments(in_, bind);
     std::vector<bool> wanted(arguments.size(), false);
-    for (size_t a = 0; a < arguments.size(); ++a) wanted[a] = arguments[a] != kNoValue && active_[arguments[a]];
+    for (size_t a = 0; a < arguments.size(); ++a)
+      wanted[a] = arguments[a] != kNoValue && active_[arguments[a]];
     const auto rule = derive(in_, bind, cotangents, wanted);
     location_ = bind.location;
 
@@ -145,12 +154,15 @@ class Differentiator {
                             : source == Rule::Source::Result ? results.at(i)
                                                              : cotangent_[results.at(i)];
       if (outer == kNoValue)
-        throw InternalError("differentiate: the rule of " + bind.op.id() + " needs a value that does not exist");
-      if (source != Rule::Source::Cotangent) check_not_overwritten(bind, outer, index, source == Rule::Source::Argument && i > 0);
+        throw InternalError("differentiate: the rule of " + bind.op.id() +
+                            " needs a value that does not exist");
+      if (source != Rule::Source::Cotangent)
+        check_not_overwritten(bind, outer, index, source == Rule::Source::Argument && i > 0);
       ids[t.inputs[k]] = outer;
     }
     for (size_t id = 0; id < t.values.size(); ++id)
-      if (t.values[id].kind == ir::ValueKind::Constant) ids[id] = b_.add_constant(t.values[id].constant);
+      if (t.values[id].kind == ir::ValueKind::Constant)
+        ids[id] = b_.add_constant(t.values[id].constant);
     auto map_id = [&](ValueId id) {
       if (id == kNoValue) return kNoValue;
       if (ids[id] == kNoValue) {
@@ -177,16 +189,23 @@ class Differentiator {
       accumulate(arguments[rule->gradients_of[k]], map_id(t.outputs[k]));
   }
 
-  // An in-place operator saves what it needs of its own (first) argument before it writes, of others not.
-  void check_not_overwritten(const Bind& bind, ValueId id, size_t index, bool other_argument) const {
+  // An in-place operator saves what it needs of its own (first) argument before it writes, of
+  // others not.
+  void check_not_overwritten(const Bind& bind, ValueId id, size_t index,
+                             bool other_argument) const {
     if (overwritten_at_[id] == SIZE_MAX || overwritten_at_[id] < 2 * index) return;
-    if (overwritten_at_[id] == 2 * index && (!other_argument || std::holds_alternative<ValueList>(bind.args[0]))) return;
+    if (overwritten_at_[id] == 2 * index &&
+        (!other_argument || std::holds_alternative<ValueList>(bind.args[0])))
+      return;
     std::string where;
     if (bind.location >= 0)
-      where = in_.locations[bind.location].file + ":" + std::to_string(in_.locations[bind.location].line) + ": ";
-    throw Refusal("FG-180", where + "the gradient of " + bind.op.id() + " needs " + in_.value(id).name +
-                                ", which is overwritten in place afterwards: eager's backward raises an error here, "
-                                "so the call stays with eager");
+      where = in_.locations[bind.location].file + ":" +
+              std::to_string(in_.locations[bind.location].line) + ": ";
+    throw Refusal(
+        "FG-180",
+        where + "the gradient of " + bind.op.id() + " needs " + in_.value(id).name +
+            ", which is overwritten in place afterwards: eager's backward raises an error here, "
+            "so the call stays with eager");
   }
 
   const Trace& in_;

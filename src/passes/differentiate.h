@@ -7,8 +7,9 @@
 //                                     t3 = t0's cotangents: x.t(), mm, ...
 //                                     return t1, t5, t7
 //
-// Every bind on the way from an input that requires grad to a value that leaves the trace with history is
-// differentiated by its rule (passes/derive.h). Cotangents are added where a value is used more than once.
+// Every bind on the way from an input that requires grad to a value that leaves the trace with
+// history is differentiated by its rule (passes/derive.h). Cotangents are added where a value is
+// used more than once.
 #pragma once
 
 #include <vector>
@@ -20,17 +21,17 @@ namespace fulgurite::passes {
 struct Joint {
   ir::TracePtr trace;  // inputs: the forward's, then one cotangent per entry of `attached`
   size_t forward_inputs = 0;
-  size_t forward_outputs = 0;             // the rest of the outputs are gradients
-  std::vector<ir::ValueId> attached;      // forward values (ids of `trace`) that get a history
-  std::vector<size_t> differentiable;     // indices of forward inputs; one gradient output each
+  size_t forward_outputs = 0;          // the rest of the outputs are gradients
+  std::vector<ir::ValueId> attached;   // forward values (ids of `trace`) that get a history
+  std::vector<size_t> differentiable;  // indices of forward inputs; one gradient output each
 };
 
-// Throws Refusal if a rule is missing (FG-17x), or if eager's backward would raise because a tensor that
-// it needs was overwritten (FG-180).
+// Throws Refusal if a rule is missing (FG-17x), or if eager's backward would raise because a tensor
+// that it needs was overwritten (FG-180).
 Joint differentiate(const Functionalized& functional);
 
-// Values of the functional part that the caller gets, directly or through the epilogue, and that have a
-// history.
+// Values of the functional part that the caller gets, directly or through the epilogue, and that
+// have a history.
 std::vector<ir::ValueId> attached_values(const ir::Trace& functional);
 
 }  // namespace fulgurite::passes

@@ -18,7 +18,8 @@ using ir::ValueId;
 // Writes one rule: `g` is the cotangent of result 0.
 class RuleWriter {
  public:
-  RuleWriter(const Op& of, const TensorType& cotangent) : rule_(std::make_shared<Rule>()), b_("backward_" + of.base_name(), "rule") {
+  RuleWriter(const Op& of, const TensorType& cotangent)
+      : rule_(std::make_shared<Rule>()), b_("backward_" + of.base_name(), "rule") {
     b_.trace().kind = ir::TraceKind::Rule;
     b_.trace().functional = true;
     ir::Value v;
@@ -57,9 +58,11 @@ class RuleWriter {
 
 IValue ints(const ir::Dims& d) { return IValue(std::vector<int64_t>(d.begin(), d.end())); }
 
-// self with src written through a strided view: self's gradient is zero there, src's is that part of g.
-// (The gradient that PyTorch derives for as_strided_scatter's self is that part, too; so this is ours.)
-std::shared_ptr<const Rule> strided_scatter_rule(const ir::Trace& trace, const Bind& bind, const TensorType& cotangent,
+// self with src written through a strided view: self's gradient is zero there, src's is that part
+// of g. (The gradient that PyTorch derives for as_strided_scatter's self is that part, too; so this
+// is ours.)
+std::shared_ptr<const Rule> strided_scatter_rule(const ir::Trace& trace, const Bind& bind,
+                                                 const TensorType& cotangent,
                                                  const std::vector<bool>& wanted) {
   static const Op zeros = Op::get("aten::zeros");
   const TensorType& self = trace.value(std::get<ValueId>(bind.args[0])).tensor();
@@ -69,15 +72,18 @@ std::shared_ptr<const Rule> strided_scatter_rule(const ir::Trace& trace, const B
   ValueId g = w.g;
   if (type.strides != self.strides) {
     type.strides = self.strides;
-    g = w.emit(prims::conform(), {Arg(g), Arg(IValue(static_cast<int64_t>(type.dtype))), Arg(ints(self.strides))}, type);
+    g = w.emit(prims::conform(),
+               {Arg(g), Arg(IValue(static_cast<int64_t>(type.dtype))), Arg(ints(self.strides))},
+               type);
   }
   const std::vector<Arg> where(bind.args.begin() + 2, bind.args.end());
   TensorType part = src;
   if (wanted.at(0)) {
     part.strides = ir::default_strides(part.sizes);
     const IValue none;
-    const ValueId zero = w.emit(zeros, {Arg(ints(src.sizes)), Arg(IValue(static_cast<int64_t>(src.dtype))), Arg(none),
-                                        Arg(IValue(src.device)), Arg(none)},
+    const ValueId zero = w.emit(zeros,
+                                {Arg(ints(src.sizes)), Arg(IValue(static_cast<int64_t>(src.dtype))),
+                                 Arg(none), Arg(IValue(src.device)), Arg(none)},
                                 part);
     std::vector<Arg> args{Arg(g), Arg(zero)};
     args.insert(args.end(), where.begin(), where.end());
@@ -110,7 +116,8 @@ std::shared_ptr<const Rule> explicit_rule(const ir::Trace& trace, const Bind& bi
     if (wanted.at(1)) w.gradient(1, w.g);
     return w.finish();
   }
-  if (bind.op == prims::strided_scatter()) return strided_scatter_rule(trace, bind, *cotangents.at(0), wanted);
+  if (bind.op == prims::strided_scatter())
+    return strided_scatter_rule(trace, bind, *cotangents.at(0), wanted);
   return nullptr;
 }
 

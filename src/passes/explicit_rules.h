@@ -1,5 +1,5 @@
-// Rules that are written rather than derived: those of our own operators, and those whose derived form would
-// be wrong. An explicit rule is tried before the engine.
+// Rules that are written rather than derived: those of our own operators, and those whose derived
+// form would be wrong. An explicit rule is tried before the engine.
 #pragma once
 
 #include <memory>

@@ -32,17 +32,17 @@ using ir::ValueList;
 
 constexpr size_t kNever = std::numeric_limits<size_t>::max();
 
-// A tensor variable of the recorded program. Several recorded values (before and after a write) are the
-// same variable.
+// A tensor variable of the recorded program. Several recorded values (before and after a write) are
+// the same variable.
 struct Variable {
-  int parent = -1;             // the variable it is a view of, -1: a root
-  const Bind* view = nullptr;  // how; nullptr with a parent: by recorded geometry alone
-  bool single = true;          // `view` has this variable as its only result
-  bool cut = false;            // gradients do not pass from the parent
-  bool rename = false;         // the parent after t_, squeeze_, ...: the same tensor
+  int parent = -1;                // the variable it is a view of, -1: a root
+  const Bind* view = nullptr;     // how; nullptr with a parent: by recorded geometry alone
+  bool single = true;             // `view` has this variable as its only result
+  bool cut = false;               // gradients do not pass from the parent
+  bool rename = false;            // the parent after t_, squeeze_, ...: the same tensor
   bool separate_version = false;  // .data: writes through it bump no version that others see
-  Value facts;                 // type, storage and offset as last recorded
-  ValueId input = kNoValue;    // of the functional trace, if the variable is an input or constant
+  Value facts;                    // type, storage and offset as last recorded
+  ValueId input = kNoValue;  // of the functional trace, if the variable is an input or constant
   bool is_constant = false;
 
   ValueId current = kNoValue;  // functional value
@@ -61,7 +61,9 @@ struct Storage {
 class Functionalizer {
  public:
   explicit Functionalizer(const Trace& recorded)
-      : in_(recorded), b_(recorded.name, "functionalize"), variable_of_(recorded.values.size(), -1) {
+      : in_(recorded),
+        b_(recorded.name, "functionalize"),
+        variable_of_(recorded.values.size(), -1) {
     b_.trace().functional = true;
     b_.trace().locations = recorded.locations;
     b_.trace().output_template = recorded.output_template;
@@ -85,7 +87,8 @@ class Functionalizer {
   }
 
  private:
-  // ---- variables -----------------------------------------------------------------------------------
+  // ---- variables
+  // -----------------------------------------------------------------------------------
   int new_variable(ValueId recorded) {
     const int index = static_cast<int>(vars_.size());
     Variable v;
@@ -103,7 +106,8 @@ class Functionalizer {
   void find_written_storages() {
     for (const Bind& bind : in_.binds)
       for (size_t i : ops::written_arguments(bind))
-        ir::for_each_value(bind.args[i], [&](ValueId id) { written_storages_.push_back(in_.value(id).storage); });
+        ir::for_each_value(bind.args[i],
+                           [&](ValueId id) { written_storages_.push_back(in_.value(id).storage); });
     std::sort(written_storages_.begin(), written_storages_.end());
   }
 
@@ -140,12 +144,15 @@ class Functionalizer {
       for (int r : roots) {
         const Value& f = vars_[r].facts;
         if (f.tensor().requires_grad)
-          throw Refusal("FG-151", "inputs " + f.name + " and others share memory, one of them is written, and " +
+          throw Refusal("FG-151", "inputs " + f.name +
+                                      " and others share memory, one of them is written, and " +
                                       f.name + " requires grad; this combination runs eagerly");
         if (f.tensor().dtype != vars_[roots[0]].facts.tensor().dtype)
-          throw Refusal("FG-152", "inputs of different dtypes share memory and one of them is written");
+          throw Refusal("FG-152",
+                        "inputs of different dtypes share memory and one of them is written");
         int64_t last = f.offset;
-        for (size_t d = 0; d < f.tensor().sizes.size(); ++d) last += (f.tensor().sizes[d] - 1) * f.tensor().strides[d];
+        for (size_t d = 0; d < f.tensor().sizes.size(); ++d)
+          last += (f.tensor().sizes[d] - 1) * f.tensor().strides[d];
         extent = std::max(extent, last + 1);
       }
       const int base = static_cast<int>(vars_.size());
@@ -157,7 +164,8 @@ class Functionalizer {
       flat.facts.storage = id;
       const Value& first = vars_[roots[0]].facts;
       flat.current = emit(prims::strided_view(),
-                          {Arg(vars_[roots[0]].current), Arg(ints({extent})), Arg(ints({1})), Arg(IValue(-first.offset))},
+                          {Arg(vars_[roots[0]].current), Arg(ints({extent})), Arg(ints({1})),
+                           Arg(IValue(-first.offset))},
                           flat.facts, false);
       vars_.push_back(std::move(flat));
       storages_[id].variables.push_back(base);
@@ -165,7 +173,8 @@ class Functionalizer {
     }
   }
 
-  // ---- emission ------------------------------------------------------------------------------------
+  // ---- emission
+  // ------------------------------------------------------------------------------------
   static IValue ints(at::IntArrayRef v) { return IValue(v.vec()); }
 
   Value typed(const ir::TensorType& type, bool requires_grad) {
@@ -182,14 +191,18 @@ class Functionalizer {
     return id;
   }
 
-  bool requires_grad(ValueId functional) const { return b_.value(functional).tensor().requires_grad; }
+  bool requires_grad(ValueId functional) const {
+    return b_.value(functional).tensor().requires_grad;
+  }
 
-  // ---- reading -------------------------------------------------------------------------------------
+  // ---- reading
+  // -------------------------------------------------------------------------------------
   ValueId read(int index) {
     {
       Variable& v = vars_[index];
       if (v.version == storage(v).version) return v.current;
-      if (v.parent < 0) throw InternalError("functionalize: the root " + v.facts.name + " is out of date");
+      if (v.parent < 0)
+        throw InternalError("functionalize: the root " + v.facts.name + " is out of date");
     }
     const ValueId base = read(vars_[index].parent);
     Variable& v = vars_[index];
@@ -215,11 +228,14 @@ class Functionalizer {
 
   void require_same_dtype(const Variable& v, const Variable& p) {
     if (v.facts.tensor().dtype != p.facts.tensor().dtype)
-      throw Refusal("FG-153", "a view of another dtype (" + v.facts.name + ") is written or shares memory that is written");
+      throw Refusal("FG-153", "a view of another dtype (" + v.facts.name +
+                                  ") is written or shares memory that is written");
   }
 
-  // ---- writing -------------------------------------------------------------------------------------
-  // `contents` becomes the value of the variable, of its bases, and (when next read) of its other aliases.
+  // ---- writing
+  // -------------------------------------------------------------------------------------
+  // `contents` becomes the value of the variable, of its bases, and (when next read) of its other
+  // aliases.
   void write(int index, ValueId contents, bool bumps_version) {
     std::vector<int> chain;
     for (int i = index; i >= 0; i = vars_[i].parent) chain.push_back(i);
@@ -230,7 +246,8 @@ class Functionalizer {
     for (int i : chain) bumps = bumps && !vars_[i].separate_version;
     for (int i : s.variables) {
       const Variable& v = vars_[i];
-      if (v.version == s.version && v.current != kNoValue) mark_overwritten(v.current, bumps_version ? 2 * operator_bind_ : 2 * operator_bind_ - 1);
+      if (v.version == s.version && v.current != kNoValue)
+        mark_overwritten(v.current, bumps_version ? 2 * operator_bind_ : 2 * operator_bind_ - 1);
     }
     bool seen = grad_mode_;  // by autograd
     std::vector<int> current;
@@ -245,7 +262,8 @@ class Functionalizer {
       v.written = true;
       v.history_changed = v.history_changed || (seen && requires_grad(contents));
       v.version_bumped = v.version_bumped || bumps;
-      // Where elements share memory (expand) there is no value to put back; the base beyond it has one.
+      // Where elements share memory (expand) there is no value to put back; the base beyond it has
+      // one.
       size_t next = k + 1;
       bool cut = v.cut;
       for (; next < chain.size() && overlaps_itself(vars_[chain[next]].facts.tensor()); ++next) {
@@ -266,7 +284,8 @@ class Functionalizer {
   }
 
   void mark_overwritten(ValueId id, size_t now) {
-    if (overwritten_.size() <= static_cast<size_t>(id)) overwritten_.resize(static_cast<size_t>(id) + 1, kNever);
+    if (overwritten_.size() <= static_cast<size_t>(id))
+      overwritten_.resize(static_cast<size_t>(id) + 1, kNever);
     overwritten_[id] = std::min(overwritten_[id], now);
   }
 
@@ -277,9 +296,11 @@ class Functionalizer {
     const auto& vt = v.facts.tensor();
     const auto& pt = p.facts.tensor();
     if (v.view != nullptr && v.single) {
-      if (const char* inverse = ops::inverse_of_value_view(v.view->op)) return emit(Op::get(inverse), {Arg(contents)}, p.facts, rg);
+      if (const char* inverse = ops::inverse_of_value_view(v.view->op))
+        return emit(Op::get(inverse), {Arg(contents)}, p.facts, rg);
     }
-    if (vt.sizes == pt.sizes && vt.strides == pt.strides && vt.dtype == pt.dtype && v.facts.offset == p.facts.offset)
+    if (vt.sizes == pt.sizes && vt.strides == pt.strides && vt.dtype == pt.dtype &&
+        v.facts.offset == p.facts.offset)
       return contents;
     if (v.view != nullptr && v.single) {
       const ops::Card* card = ops::card_of(v.view->op);
@@ -290,8 +311,8 @@ class Functionalizer {
       }
       if (auto inverse = ops::inverse_permutation(*v.view, contents))
         return emit(inverse->op, std::move(inverse->args), p.facts, rg);
-      if (v.facts.offset == p.facts.offset && vt.numel() == pt.numel() && vt.is_contiguous() && pt.is_contiguous() &&
-          vt.dtype == pt.dtype) {
+      if (v.facts.offset == p.facts.offset && vt.numel() == pt.numel() && vt.is_contiguous() &&
+          pt.is_contiguous() && vt.dtype == pt.dtype) {
         return emit(Op::get("aten::view"), {Arg(contents), Arg(ints(pt.sizes))}, p.facts, rg);
       }
     }
@@ -321,7 +342,8 @@ class Functionalizer {
     return false;
   }
 
-  // ---- one recorded bind ---------------------------------------------------------------------------
+  // ---- one recorded bind
+  // ---------------------------------------------------------------------------
   ValueId read_recorded(ValueId recorded) {
     if (recorded == kNoValue) return kNoValue;
     if (!in_.value(recorded).is_tensor()) return numbers_.at(recorded);
@@ -363,8 +385,8 @@ class Functionalizer {
         return numbers_[recorded] = b_.add_value(std::move(number));
       }
       const int v = new_variable(recorded);
-      return vars_[v].current =
-                 b_.add_value(typed(vars_[v].facts.tensor(), vars_[v].facts.tensor().requires_grad));
+      return vars_[v].current = b_.add_value(
+                 typed(vars_[v].facts.tensor(), vars_[v].facts.tensor().requires_grad));
     };
     if (const auto* id = std::get_if<ValueId>(&r)) return Result(one(*id));
     ValueList list;
@@ -391,7 +413,9 @@ class Functionalizer {
     for_each_result(bind, [&](ValueId r) { first = first == kNoValue ? r : first; });
     if (first == kNoValue) return;
     for_each_arg(bind, [&](ValueId a) {
-      if (source == kNoValue && in_.value(a).is_tensor() && in_.value(a).storage == in_.value(first).storage) source = a;
+      if (source == kNoValue && in_.value(a).is_tensor() &&
+          in_.value(a).storage == in_.value(first).storage)
+        source = a;
     });
     if (source == kNoValue) {
       // A view by its schema that gave fresh memory (reshape that copied, to(), ...).
@@ -406,27 +430,31 @@ class Functionalizer {
       alias_of(std::get<ValueId>(bind.results[0]), parent);
       return;
     }
-    const bool schema_view = ops::is_view(bind.op) && std::holds_alternative<ValueId>(bind.args[0]) &&
+    const bool schema_view = ops::is_view(bind.op) &&
+                             std::holds_alternative<ValueId>(bind.args[0]) &&
                              std::get<ValueId>(bind.args[0]) == source;
     const bool absolute = bind.op.name() == "aten::as_strided";
     Bind out{bind.op, {}, {}, bind.location, region_, bind.grad_mode};
     for (const Arg& a : bind.args) out.args.push_back(mapped(a));
-    const bool single = bind.results.size() == 1 && std::holds_alternative<ValueId>(bind.results[0]);
+    const bool single =
+        bind.results.size() == 1 && std::holds_alternative<ValueId>(bind.results[0]);
     auto make = [&](ValueId recorded) {
       if (recorded == kNoValue) return kNoValue;
       const int v = new_variable(recorded);
       vars_[v].parent = parent;
       vars_[v].view = schema_view && !absolute ? &bind : nullptr;
       vars_[v].single = single;
-      vars_[v].cut = ops::cuts_gradient(bind.op) ||
-                     (in_.value(source).tensor().requires_grad && !in_.value(recorded).tensor().requires_grad);
-      vars_[v].rename = !schema_view;  // _unsafe_view and the like: eager does not know it as a view
+      vars_[v].cut = ops::cuts_gradient(bind.op) || (in_.value(source).tensor().requires_grad &&
+                                                     !in_.value(recorded).tensor().requires_grad);
+      vars_[v].rename =
+          !schema_view;  // _unsafe_view and the like: eager does not know it as a view
       vars_[v].separate_version = bind.op == prims::data();
-      return vars_[v].current =
-                 b_.add_value(typed(vars_[v].facts.tensor(), vars_[v].facts.tensor().requires_grad));
+      return vars_[v].current = b_.add_value(
+                 typed(vars_[v].facts.tensor(), vars_[v].facts.tensor().requires_grad));
     };
     if (absolute) {
-      // as_strided counts from the start of the storage; a value has none. Count from its base instead.
+      // as_strided counts from the start of the storage; a value has none. Count from its base
+      // instead.
       const auto result = std::get<ValueId>(bind.results[0]);
       const Value& facts = in_.value(result);
       check_within(facts, vars_[parent].facts);
@@ -446,18 +474,22 @@ class Functionalizer {
     b_.add_bind(std::move(out));
   }
 
-  // A value is only the elements of its variable, not the rest of the storage that as_strided can reach.
+  // A value is only the elements of its variable, not the rest of the storage that as_strided can
+  // reach.
   void check_within(const Value& view, const Value& base) const {
     const auto [lo, hi] = extent(view);
     const auto [base_lo, base_hi] = extent(base);
     const bool within = lo >= base_lo && hi <= base_hi && base.tensor().is_dense();
     if (!within && is_written(base.storage))
-      throw Refusal("FG-167", "as_strided reaches beyond the tensor it is taken of, on memory that the program writes");
+      throw Refusal(
+          "FG-167",
+          "as_strided reaches beyond the tensor it is taken of, on memory that the program writes");
   }
 
   static std::pair<int64_t, int64_t> extent(const Value& v) {
     int64_t last = v.offset;
-    for (size_t d = 0; d < v.tensor().sizes.size(); ++d) last += (v.tensor().sizes[d] - 1) * v.tensor().strides[d];
+    for (size_t d = 0; d < v.tensor().sizes.size(); ++d)
+      last += (v.tensor().sizes[d] - 1) * v.tensor().strides[d];
     return {v.offset, last + 1};
   }
 
@@ -471,15 +503,19 @@ class Functionalizer {
   void geometry_change(const Bind& bind) {
     const auto functional = ops::view_variant(bind.op);
     if (!functional || !std::holds_alternative<ValueId>(bind.args[0]) || bind.results.size() != 1)
-      throw Refusal("FG-154", bind.op.id() + " changes what a tensor is, in a way that is not compiled yet");
+      throw Refusal("FG-154",
+                    bind.op.id() + " changes what a tensor is, in a way that is not compiled yet");
     views_of_changes_.push_back(std::make_unique<Bind>(bind));
     views_of_changes_.back()->op = *functional;
     const int changed = variable_of_[std::get<ValueId>(bind.args[0])];
     if (storage(vars_[changed]).visible)
-      throw Refusal("FG-140", bind.op.id() + " changes the shape of a view of a tensor that the caller can see");
+      throw Refusal(
+          "FG-140",
+          bind.op.id() + " changes the shape of a view of a tensor that the caller can see");
     // The version counter is bumped: what was saved before counts as overwritten.
     for (int i : storage(vars_[changed]).variables)
-      if (vars_[i].current != kNoValue) mark_overwritten(vars_[i].current, 2 * b_.trace().binds.size() - 1);
+      if (vars_[i].current != kNoValue)
+        mark_overwritten(vars_[i].current, 2 * b_.trace().binds.size() - 1);
     view(*views_of_changes_.back());
     const auto result = std::get<ValueId>(bind.results[0]);
     if (result != kNoValue && variable_of_[result] >= 0) vars_[variable_of_[result]].rename = true;
@@ -503,7 +539,8 @@ class Functionalizer {
       contents = {copied(bind, vars_[targets[0]].facts)};
       const ValueId before = read(targets[0]);
       if (bind.grad_mode && requires_grad(before))
-        contents[0] = emit(prims::replace(), {Arg(before), Arg(contents[0])}, vars_[targets[0]].facts, true);
+        contents[0] =
+            emit(prims::replace(), {Arg(before), Arg(contents[0])}, vars_[targets[0]].facts, true);
     } else if (functional && bind.op != functional->op && !draws_in_memory_order(bind, targets)) {
       contents = apply_functional(bind, *functional, written, old_results);
     } else {
@@ -511,8 +548,8 @@ class Functionalizer {
     }
     operator_bind_ = b_.trace().binds.size() - 1;
     if (contents.size() != targets.size())
-      throw Refusal("FG-155", bind.op.id() + ": expected " + std::to_string(targets.size()) + " written tensors, found " +
-                                  std::to_string(contents.size()));
+      throw Refusal("FG-155", bind.op.id() + ": expected " + std::to_string(targets.size()) +
+                                  " written tensors, found " + std::to_string(contents.size()));
     // Results that are the written tensors: the same variables, with the facts after the write.
     size_t next = 0;
     for (size_t r = 0; r < bind.results.size() && !written_is_hidden(bind); ++r) {
@@ -532,10 +569,12 @@ class Functionalizer {
         throw Refusal("FG-157", bind.op.id() + " returns a tensor that is none of those it writes");
       });
     }
-    for (size_t t = 0; t < targets.size(); ++t) write(targets[t], contents[t], !written_is_hidden(bind));
+    for (size_t t = 0; t < targets.size(); ++t)
+      write(targets[t], contents[t], !written_is_hidden(bind));
   }
 
-  // Random numbers are drawn in the order of the memory that they fill: another layout, other numbers.
+  // Random numbers are drawn in the order of the memory that they fill: another layout, other
+  // numbers.
   bool draws_in_memory_order(const Bind& bind, const std::vector<int>& targets) const {
     if (!ops::is_random(bind.op)) return false;
     for (int t : targets)
@@ -543,13 +582,16 @@ class Functionalizer {
     return false;
   }
 
-  // Eager refuses to use the results of split, unbind, ... after their base was written under autograd.
+  // Eager refuses to use the results of split, unbind, ... after their base was written under
+  // autograd.
   void check_multiple_views(const Bind& bind, const Variable& target) {
     for (int i : storage(target).variables) {
       const Variable& v = vars_[i];
       if (v.parent >= 0 && v.view != nullptr && !v.single && v.facts.tensor().requires_grad)
-        throw Refusal("FG-163", bind.op.id() + " writes memory of which split, unbind or another operator gave several "
-                                              "views that require grad");
+        throw Refusal("FG-163",
+                      bind.op.id() +
+                          " writes memory of which split, unbind or another operator gave several "
+                          "views that require grad");
     }
   }
 
@@ -563,7 +605,8 @@ class Functionalizer {
     ValueId src = read_recorded(std::get<ValueId>(bind.args[1]));
     const ir::TensorType& want = target.tensor();
     const ir::TensorType have = b_.value(src).tensor();
-    const bool differentiable = requires_grad(src) && bind.grad_mode && differentiable_type(want.dtype);
+    const bool differentiable =
+        requires_grad(src) && bind.grad_mode && differentiable_type(want.dtype);
     Value like = b_.value(src);
     ir::TensorType& type = std::get<ir::TensorType>(like.type);
     type.dtype = want.dtype;
@@ -572,42 +615,50 @@ class Functionalizer {
     const IValue none;
     if (have.dtype != want.dtype || have.device != want.device) {
       src = emit(to_copy,
-                 {Arg(src), Arg(IValue(static_cast<int64_t>(want.dtype))), Arg(none), Arg(IValue(want.device)), Arg(none),
-                  Arg(IValue(false)), Arg(IValue(static_cast<int64_t>(at::MemoryFormat::Contiguous)))},
+                 {Arg(src), Arg(IValue(static_cast<int64_t>(want.dtype))), Arg(none),
+                  Arg(IValue(want.device)), Arg(none), Arg(IValue(false)),
+                  Arg(IValue(static_cast<int64_t>(at::MemoryFormat::Contiguous)))},
                  like, differentiable);
     } else {
-      src = emit(clone, {Arg(src), Arg(IValue(static_cast<int64_t>(at::MemoryFormat::Contiguous)))}, like, differentiable);
+      src = emit(clone, {Arg(src), Arg(IValue(static_cast<int64_t>(at::MemoryFormat::Contiguous)))},
+                 like, differentiable);
     }
     if (have.sizes != want.sizes) {
       type.strides = {};
       const auto lead = want.sizes.size() - have.sizes.size();
       const ir::Dims dense = ir::default_strides(have.sizes);
       for (size_t d = 0; d < want.sizes.size(); ++d)
-        type.strides.push_back(d < lead || have.sizes[d - lead] != want.sizes[d] ? 0 : dense[d - lead]);
+        type.strides.push_back(d < lead || have.sizes[d - lead] != want.sizes[d] ? 0
+                                                                                 : dense[d - lead]);
       type.sizes = want.sizes;
-      src = emit(expand, {Arg(src), Arg(ints(want.sizes)), Arg(IValue(false))}, like, differentiable);
+      src =
+          emit(expand, {Arg(src), Arg(ints(want.sizes)), Arg(IValue(false))}, like, differentiable);
     }
     if (type.strides != want.strides) {
       type.strides = want.strides;
-      src = emit(prims::conform(), {Arg(src), Arg(IValue(static_cast<int64_t>(want.dtype))), Arg(ints(want.strides))}, like,
-                 differentiable);
+      src = emit(prims::conform(),
+                 {Arg(src), Arg(IValue(static_cast<int64_t>(want.dtype))), Arg(ints(want.strides))},
+                 like, differentiable);
     }
     return src;
   }
 
-  static bool differentiable_type(at::ScalarType t) { return at::isFloatingType(t) || at::isComplexType(t); }
+  static bool differentiable_type(at::ScalarType t) {
+    return at::isFloatingType(t) || at::isComplexType(t);
+  }
 
   bool written_is_hidden(const Bind& bind) const { return !bind.op.schema().is_mutable(); }
 
-  std::vector<ValueId> apply_functional(const Bind& bind, const ops::Functional& f, const std::vector<size_t>& written,
-                                        size_t old_results) {
+  std::vector<ValueId> apply_functional(const Bind& bind, const ops::Functional& f,
+                                        const std::vector<size_t>& written, size_t old_results) {
     Bind out{f.op, {}, {}, bind.location, region_, bind.grad_mode};
     for (int a : f.argument_of) out.args.push_back(mapped(bind.args[static_cast<size_t>(a)]));
     for (size_t r = 0; r < old_results; ++r) out.results.push_back(define(bind.results[r]));
     std::vector<ValueId> contents;
     std::vector<ValueId> recorded_after;  // results of the recorded op that are the written tensors
     if (old_results == 0)
-      for (const Result& r : bind.results) ir::for_each_value(r, [&](ValueId id) { recorded_after.push_back(id); });
+      for (const Result& r : bind.results)
+        ir::for_each_value(r, [&](ValueId id) { recorded_after.push_back(id); });
     std::vector<int> targets;
     auto result_like = [&](ValueId recorded) {
       const Variable& v = vars_[variable_of_[recorded]];
@@ -622,7 +673,8 @@ class Functionalizer {
       if (!ops::writes_argument(bind.op, i)) continue;
       if (std::find(written.begin(), written.end(), i) == written.end()) {
         // An empty list, or None: the functional operator has a result for it all the same.
-        const bool is_list = bind.op.schema().arguments()[i].type()->kind() == c10::TypeKind::ListType;
+        const bool is_list =
+            bind.op.schema().arguments()[i].type()->kind() == c10::TypeKind::ListType;
         out.results.push_back(is_list ? Result(ValueList()) : Result(kNoValue));
       } else if (const auto* id = std::get_if<ValueId>(&bind.args[i])) {
         out.results.emplace_back(result_like(*id));
@@ -644,8 +696,10 @@ class Functionalizer {
       const Value& v = b_.value(a);
       if (!v.is_tensor()) return;
       sure = sure && v.tensor().is_contiguous();
-      if (v.tensor().dtype != b_.value(contents[0]).tensor().dtype && !v.tensor().sizes.empty()) sure = false;
-      if (v.tensor().sizes.empty() && !contents.empty() && v.tensor().dtype != b_.value(contents[0]).tensor().dtype)
+      if (v.tensor().dtype != b_.value(contents[0]).tensor().dtype && !v.tensor().sizes.empty())
+        sure = false;
+      if (v.tensor().sizes.empty() && !contents.empty() &&
+          v.tensor().dtype != b_.value(contents[0]).tensor().dtype)
         sure = false;
     });
     std::vector<ir::TensorType> real;
@@ -667,7 +721,9 @@ class Functionalizer {
     for (auto& [k, type] : differ) {
       Value like;
       like.type = type;
-      contents[k] = emit(prims::conform(), {Arg(contents[k]), Arg(IValue(static_cast<int64_t>(type.dtype))), Arg(ints(type.strides))},
+      contents[k] = emit(prims::conform(),
+                         {Arg(contents[k]), Arg(IValue(static_cast<int64_t>(type.dtype))),
+                          Arg(ints(type.strides))},
                          like, type.requires_grad);
     }
     (void)targets;
@@ -682,7 +738,8 @@ class Functionalizer {
       Arg a = mapped(bind.args[i]);
       if (std::find(written.begin(), written.end(), i) != written.end()) {
         auto copy = [&](ValueId id) {
-          contents.push_back(emit(clone, {Arg(id), Arg(IValue())}, b_.value(id), requires_grad(id) && bind.grad_mode));
+          contents.push_back(emit(clone, {Arg(id), Arg(IValue())}, b_.value(id),
+                                  requires_grad(id) && bind.grad_mode));
           return contents.back();
         };
         if (auto* id = std::get_if<ValueId>(&a)) *id = copy(*id);
@@ -693,7 +750,9 @@ class Functionalizer {
     }
     for (ValueId c : contents)
       if (requires_grad(c))
-        throw Refusal("FG-158", bind.op.id() + " writes a tensor that requires grad and has no functional variant");
+        throw Refusal(
+            "FG-158",
+            bind.op.id() + " writes a tensor that requires grad and has no functional variant");
     for (size_t i = 0; i < bind.results.size(); ++i) {
       const Result& r = bind.results[i];
       const auto* alias = bind.op.schema().returns()[i].alias_info();
@@ -711,8 +770,9 @@ class Functionalizer {
     return contents;
   }
 
-  // ---- regions -------------------------------------------------------------------------------------
-  // A region is carried over if what it takes and gives can be named when it begins and ends.
+  // ---- regions
+  // ------------------------------------------------------------------------------------- A region
+  // is carried over if what it takes and gives can be named when it begins and ends.
   void map_regions() {
     const size_t n = in_.regions.size();
     region_ids_.assign(n, -1);
@@ -732,14 +792,16 @@ class Functionalizer {
       if (first_bind_[g] == i) opening.push_back(g);
     std::reverse(opening.begin(), opening.end());
     region_ = -1;
-    for (int32_t g = in_.binds[i].region; g >= 0 && region_ < 0; g = in_.regions[g].parent) region_ = region_ids_[g];
+    for (int32_t g = in_.binds[i].region; g >= 0 && region_ < 0; g = in_.regions[g].parent)
+      region_ = region_ids_[g];
     for (int32_t g : opening) {
       const ir::Region& r = in_.regions[g];
       if (ops::is_mutable(r.op)) continue;
       bool known = true;
       for (const Arg& a : r.args)
         ir::for_each_value(a, [&](ValueId id) {
-          known = known && (in_.value(id).is_tensor() ? variable_of_[id] >= 0 : numbers_.count(id) > 0);
+          known =
+              known && (in_.value(id).is_tensor() ? variable_of_[id] >= 0 : numbers_.count(id) > 0);
         });
       if (!known) continue;
       ir::Region copy{r.op, {}, {}, r.location, region_, r.module};
@@ -767,7 +829,8 @@ class Functionalizer {
     }
   }
 
-  // ---- what the caller can see ---------------------------------------------------------------------
+  // ---- what the caller can see
+  // ---------------------------------------------------------------------
   void epilogue() {
     location_ = -1;
     region_ = -1;
@@ -779,7 +842,8 @@ class Functionalizer {
     };
     std::vector<WriteBack> write_backs;
     for (size_t i = 0; i < vars_.size(); ++i) {
-      if (vars_[i].input == kNoValue || vars_[i].is_constant || !storage(vars_[i]).visible) continue;
+      if (vars_[i].input == kNoValue || vars_[i].is_constant || !storage(vars_[i]).visible)
+        continue;
       if (storage(vars_[i]).version == 0 || !changed(static_cast<int>(i))) continue;
       write_backs.push_back({static_cast<int>(i), read(static_cast<int>(i))});
     }
@@ -787,8 +851,8 @@ class Functionalizer {
     for (ValueId id : in_.outputs) outputs.push_back(id == kNoValue ? -1 : variable_of_[id]);
     std::vector<ValueId> grads;
     for (const Bind* g : deferred_) grads.push_back(fresh(mapped(g->args[1])));
-    // Outputs that are views are made by the epilogue, from the tensor that they are views of: so the caller
-    // gets eager's `_base`, version counter and history.
+    // Outputs that are views are made by the epilogue, from the tensor that they are views of: so
+    // the caller gets eager's `_base`, version counter and history.
     std::unordered_map<int, ValueId> made;
     for (int v : outputs) {
       if (v < 0) continue;
@@ -797,12 +861,15 @@ class Functionalizer {
       if (vars_[r].input != kNoValue && !vars_[r].is_constant) {
         made.emplace(r, vars_[r].input);
       } else {
-        if (storage(vars_[r]).visible) throw Refusal("FG-159", "an output shares memory with inputs that overlap each other");
+        if (storage(vars_[r]).visible)
+          throw Refusal("FG-159", "an output shares memory with inputs that overlap each other");
         made.emplace(r, fresh_root(r));
       }
       for (int i = v; i != r; i = vars_[i].parent)
         if (vars_[i].cut && requires_grad(read(i)))
-          throw Refusal("FG-162", "a tensor taken out of autograd (.data, detach) got a history by a write, and is returned");
+          throw Refusal("FG-162",
+                        "a tensor taken out of autograd (.data, detach) got a history by a write, "
+                        "and is returned");
     }
 
     b_.begin_epilogue();
@@ -812,13 +879,20 @@ class Functionalizer {
       ValueId destination = v.input;
       if (!v.version_bumped) destination = emit(prims::data(), {Arg(v.input)}, v.facts, false);
       const ValueId after = b_.add_value(typed(v.facts.tensor(), v.facts.tensor().requires_grad));
-      b_.add_bind(Bind{prims::copy_(), {Arg(w.value), Arg(destination)}, {Result(after)}, -1, -1, grad_mode_});
+      b_.add_bind(Bind{
+          prims::copy_(), {Arg(w.value), Arg(destination)}, {Result(after)}, -1, -1, grad_mode_});
     }
     for (size_t k = 0; k < deferred_.size(); ++k) {
       const auto leaf = std::get<ValueId>(deferred_[k]->args[0]);
       const ValueId input = vars_[variable_of_[leaf]].input;
-      if (input == kNoValue) throw Refusal("FG-122", "the .grad of a tensor that is no argument or parameter was set");
-      b_.add_bind(Bind{prims::set_grad(), {Arg(input), grads[k] == kNoValue ? Arg(IValue()) : Arg(grads[k])}, {}, -1, -1, false});
+      if (input == kNoValue)
+        throw Refusal("FG-122", "the .grad of a tensor that is no argument or parameter was set");
+      b_.add_bind(Bind{prims::set_grad(),
+                       {Arg(input), grads[k] == kNoValue ? Arg(IValue()) : Arg(grads[k])},
+                       {},
+                       -1,
+                       -1,
+                       false});
     }
     auto view_of = [&](auto&& self, int v) -> ValueId {
       auto it = made.find(v);
@@ -832,8 +906,8 @@ class Functionalizer {
     for (int v : outputs) b_.trace().outputs.push_back(v < 0 ? kNoValue : view_of(view_of, v));
   }
 
-  // The tensor that `v` is, or is a view of: an input, or the topmost variable that is the root itself under
-  // another shape.
+  // The tensor that `v` is, or is a view of: an input, or the topmost variable that is the root
+  // itself under another shape.
   int origin(int v) const {
     std::vector<int> path;
     for (int i = v; i >= 0; i = vars_[i].parent) {
@@ -850,7 +924,8 @@ class Functionalizer {
     return v;
   }
 
-  // Was anything on the memory of input `v` written? With a flat base: only if the write overlapped it.
+  // Was anything on the memory of input `v` written? With a flat base: only if the write overlapped
+  // it.
   bool changed(int v) {
     Variable& x = vars_[v];
     if (x.parent < 0) return x.written;
@@ -894,7 +969,8 @@ class Functionalizer {
   std::vector<size_t> overwritten_;
   std::vector<std::unique_ptr<Bind>> views_of_changes_;
   std::vector<const Bind*> deferred_;
-  std::unordered_map<ValueId, int> given_out_;  // value -> root variable whose contents it is to the caller
+  std::unordered_map<ValueId, int>
+      given_out_;  // value -> root variable whose contents it is to the caller
 
   std::vector<int32_t> region_ids_;
   std::vector<size_t> first_bind_, last_bind_;

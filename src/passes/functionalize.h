@@ -8,8 +8,8 @@
 //                             return t3
 //
 // Generic over schemas: alias annotations say what an operator writes, *recorded storages* say what
-// aliases what. A write through a view is carried back to its base through the recorded chain of views;
-// the other aliases are derived again from the base when they are next read.
+// aliases what. A write through a view is carried back to its base through the recorded chain of
+// views; the other aliases are derived again from the base when they are next read.
 #pragma once
 
 #include <vector>
@@ -20,9 +20,10 @@ namespace fulgurite::passes {
 
 struct Functionalized {
   ir::TracePtr trace;
-  // For each value of `trace`: when the recorded program overwrote its memory, or SIZE_MAX. 2 * i: by what bind
-  // i computed; 2 * i - 1: between binds i - 1 and i. A bind before that whose gradient needs the value is one
-  // that eager refuses to differentiate (or, for a write through .data, differentiates with what was written).
+  // For each value of `trace`: when the recorded program overwrote its memory, or SIZE_MAX. 2 * i:
+  // by what bind i computed; 2 * i - 1: between binds i - 1 and i. A bind before that whose
+  // gradient needs the value is one that eager refuses to differentiate (or, for a write through
+  // .data, differentiates with what was written).
   std::vector<size_t> overwritten_at;
 };
 

@@ -5,8 +5,8 @@
 #include <ATen/ScalarOps.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/linspace.h>
+#include <ATen/ops/ones.h>
 #include <c10/core/GradMode.h>
 
 #include "ir/errors.h"
@@ -17,7 +17,8 @@
 namespace fulgurite::passes {
 
 at::Tensor sample(const ir::TensorType& type, bool on_meta) {
-  auto options = at::TensorOptions().dtype(type.dtype).device(on_meta ? c10::Device(c10::kMeta) : type.device);
+  auto options =
+      at::TensorOptions().dtype(type.dtype).device(on_meta ? c10::Device(c10::kMeta) : type.device);
   at::Tensor t = at::empty_strided(type.sizes, type.strides, options);
   if (t.numel() == 0 || on_meta) return t;
   if (!at::isFloatingType(type.dtype) && !at::isComplexType(type.dtype)) return t.zero_();
@@ -58,7 +59,9 @@ std::vector<ir::TensorType> infer_types(const ir::Trace& trace, const ir::Bind& 
   try {
     bind.op.handle().callBoxed(&stack);
   } catch (const std::exception& e) {
-    throw Refusal("FG-160", bind.op.id() + ": its result type is not known, and it does not run on sample tensors");
+    throw Refusal(
+        "FG-160",
+        bind.op.id() + ": its result type is not known, and it does not run on sample tensors");
   }
   std::vector<ir::TensorType> types;
   auto add = [&](const at::Tensor& t) {

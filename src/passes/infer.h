@@ -1,5 +1,6 @@
-// What an operator would return, by running it on made-up tensors of the recorded geometry. Used rarely:
-// recorded types are facts, and only where a pass puts another operator in place is there none.
+// What an operator would return, by running it on made-up tensors of the recorded geometry. Used
+// rarely: recorded types are facts, and only where a pass puts another operator in place is there
+// none.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,12 +13,13 @@
 
 namespace fulgurite::passes {
 
-// A tensor of this type, with contents that most operators accept: zeros for integers (valid indices),
-// positive numbers for floats, a well conditioned symmetric matrix where the last two sizes agree.
+// A tensor of this type, with contents that most operators accept: zeros for integers (valid
+// indices), positive numbers for floats, a well conditioned symmetric matrix where the last two
+// sizes agree.
 at::Tensor sample(const ir::TensorType& type, bool on_meta = false);
 
-
-// Puts the state of the default CPU generator back at the end: running operators on samples must not be seen.
+// Puts the state of the default CPU generator back at the end: running operators on samples must
+// not be seen.
 class KeepRandomState {
  public:
   explicit KeepRandomState(bool needed = true);

@@ -1,4 +1,5 @@
-// The pipeline: the list of passes that a recorded trace goes through, and every stage it leaves behind.
+// The pipeline: the list of passes that a recorded trace goes through, and every stage it leaves
+// behind.
 #pragma once
 
 #include <string>
@@ -25,7 +26,7 @@ struct Lowered {
   ir::TracePtr functional;  // what create_graph differentiates again; same inputs as forward
   std::vector<ir::ValueId> attached;             // values that get a history, ids in forward
   std::vector<ir::ValueId> functional_attached;  // the same, ids in functional
-  std::vector<size_t> differentiable;            // inputs that have a gradient, one output of backward each
+  std::vector<size_t> differentiable;  // inputs that have a gradient, one output of backward each
   std::vector<Stage> stages;           // of the forward, from "recorded" to what runs
   std::vector<Stage> backward_stages;
 };

@@ -22,13 +22,15 @@ using ir::TracePtr;
 using ir::ValueId;
 using ir::ValueList;
 
-// Values that may share memory at run time: views with their bases, identities with what they return.
+// Values that may share memory at run time: views with their bases, identities with what they
+// return.
 class MemoryGroups {
  public:
   explicit MemoryGroups(const Trace& t) : parent_(t.values.size()) {
     std::iota(parent_.begin(), parent_.end(), 0);
     for (const Bind& b : t.binds) {
-      const bool may_alias = ops::is_view(b.op) || ops::is_mutable(b.op) || !ops::returns_fresh_memory(b.op);
+      const bool may_alias =
+          ops::is_view(b.op) || ops::is_mutable(b.op) || !ops::returns_fresh_memory(b.op);
       if (!may_alias) continue;
       ValueId first = kNoValue;
       for_each_arg(b, [&](ValueId id) { first = merge(first, id); });
@@ -67,7 +69,8 @@ bool is_dense(const ir::TensorType& t) {
 TracePtr reinplace(const TracePtr& trace) {
   const Trace& t = *trace;
   MemoryGroups groups(t);
-  // The last bind that reads anything of a group; outputs, saved values and the epilogue read at the end.
+  // The last bind that reads anything of a group; outputs, saved values and the epilogue read at
+  // the end.
   std::vector<size_t> last_read(t.values.size(), 0);
   for (size_t i = 0; i < t.binds.size(); ++i)
     for_each_arg(t.binds[i], [&](ValueId id) { last_read[groups.find(id)] = i + 1; });
@@ -86,11 +89,13 @@ TracePtr reinplace(const TracePtr& trace) {
   bool any = false;
   for (size_t i = 0; i < t.epilogue; ++i) {
     const Bind& b = t.binds[i];
-    if (b.results.size() != 1 || !std::holds_alternative<ValueId>(b.results[0]) || b.args.empty()) continue;
+    if (b.results.size() != 1 || !std::holds_alternative<ValueId>(b.results[0]) || b.args.empty())
+      continue;
     const auto* target = std::get_if<ValueId>(&b.args[0]);
     const auto result = std::get<ValueId>(b.results[0]);
     if (target == nullptr || *target == kNoValue || result == kNoValue) continue;
-    if (!same_layout(t.value(*target), t.value(result)) || !is_dense(t.value(result).tensor())) continue;
+    if (!same_layout(t.value(*target), t.value(result)) || !is_dense(t.value(result).tensor()))
+      continue;
     const ValueId group = groups.find(*target);
     if (untouchable[group] || last_read[group] != i + 1) continue;
     // No other argument may share the memory.

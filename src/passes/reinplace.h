@@ -3,8 +3,9 @@
 //   t0 = torch.mm(x, w)                  t0 = torch.mm(x, w)
 //   t1 = torch.mul(t0, 2)        =>      t1 = t0.mul_(2)          # t0 is not read again
 //
-// A bind turns into its in-place variant if the value it would overwrite was made by the trace itself, has
-// the type of the result, shares memory with nothing that is read later, and is not saved or given out.
+// A bind turns into its in-place variant if the value it would overwrite was made by the trace
+// itself, has the type of the result, shares memory with nothing that is read later, and is not
+// saved or given out.
 #pragma once
 
 #include "ir/trace.h"

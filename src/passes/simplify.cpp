@@ -32,7 +32,8 @@ class Simplifier {
       if (id != kNoValue) leaves_[id] = true;
     for (ValueId id : t.saved)
       if (id != kNoValue) leaves_[id] = true;
-    for (size_t i = t.epilogue; i < t.binds.size(); ++i) for_each_arg(t.binds[i], [&](ValueId id) { leaves_[id] = true; });
+    for (size_t i = t.epilogue; i < t.binds.size(); ++i)
+      for_each_arg(t.binds[i], [&](ValueId id) { leaves_[id] = true; });
     // What may be the memory of something that leaves must be memory of its own.
     for (size_t i = t.epilogue; i-- > 0;) {
       if (ops::returns_fresh_memory(t.binds[i].op)) continue;
@@ -59,7 +60,8 @@ class Simplifier {
     sweep(keep);
     bool same = true;
     for (bool k : keep) same = same && k;
-    for (size_t i = 0; i < replaced_.size(); ++i) same = same && replaced_[i] == static_cast<ValueId>(i);
+    for (size_t i = 0; i < replaced_.size(); ++i)
+      same = same && replaced_[i] == static_cast<ValueId>(i);
     if (same) return nullptr;
     ir::TraceBuilder b(t_, t_.stage);
     for (size_t i = 0; i < t_.binds.size(); ++i) {
@@ -101,7 +103,8 @@ class Simplifier {
       return kNoValue;
     const auto& a = t_.value(from).tensor();
     const auto& r = t_.value(to).tensor();
-    const bool same = a.dtype == r.dtype && a.sizes == r.sizes && a.strides == r.strides && a.device == r.device;
+    const bool same =
+        a.dtype == r.dtype && a.sizes == r.sizes && a.strides == r.strides && a.device == r.device;
     if (!same) return kNoValue;
     const ops::Card* card = ops::card_of(b.op);
     if (card != nullptr && (card->traits & ops::kIdentity) != 0) return from;
@@ -109,7 +112,9 @@ class Simplifier {
       return from;
     if (ops::is_view(b.op) && a.is_contiguous() && b.op.ns() == "aten" && !written_[to]) {
       // A view with the geometry of its base, at its start, is the base.
-      if (b.op.name() == "aten::view" || b.op.name() == "aten::expand" || b.op.name() == "aten::slice") return from;
+      if (b.op.name() == "aten::view" || b.op.name() == "aten::expand" ||
+          b.op.name() == "aten::slice")
+        return from;
     }
     return kNoValue;
   }
@@ -126,7 +131,8 @@ class Simplifier {
       }
       if (!ops::is_pure(b.op)) continue;
       bool mergeable = true;
-      for_each_result(b, [&](ValueId id) { mergeable = mergeable && !leaves_[id] && !written_[id]; });
+      for_each_result(b,
+                      [&](ValueId id) { mergeable = mergeable && !leaves_[id] && !written_[id]; });
       for_each_arg(b, [&](ValueId id) { mergeable = mergeable && !written_[id]; });
       if (!mergeable) continue;
       auto [it, is_new] = seen.emplace(key(b), i);
@@ -137,7 +143,8 @@ class Simplifier {
       for_each_result(first, [&](ValueId id) { to.push_back(id); });
       if (from.size() != to.size()) continue;
       bool same_history = true;
-      for (size_t k = 0; k < from.size(); ++k) same_history = same_history && t_.value(from[k]).type == t_.value(to[k]).type;
+      for (size_t k = 0; k < from.size(); ++k)
+        same_history = same_history && t_.value(from[k]).type == t_.value(to[k]).type;
       if (!same_history) continue;
       for (size_t k = 0; k < from.size(); ++k) replaced_[from[k]] = to[k];
       keep[i] = false;
@@ -171,7 +178,8 @@ class Simplifier {
     for (size_t i = t_.binds.size(); i-- > 0;) {
       if (!keep[i]) continue;
       const Bind& b = t_.binds[i];
-      bool needed = i >= t_.epilogue ? ops::has_effect(b.op) : ops::has_effect(b.op) && !writes_only_dead(b, used);
+      bool needed = i >= t_.epilogue ? ops::has_effect(b.op)
+                                     : ops::has_effect(b.op) && !writes_only_dead(b, used);
       for_each_result(b, [&](ValueId id) { needed = needed || used[id]; });
       if (!needed) {
         keep[i] = false;
@@ -187,15 +195,16 @@ class Simplifier {
     const auto written = ops::written_arguments(b);
     if (written.empty()) return false;
     bool dead = true;
-    for (size_t a : written) ir::for_each_value(b.args[a], [&](ValueId id) { dead = dead && !used[id]; });
+    for (size_t a : written)
+      ir::for_each_value(b.args[a], [&](ValueId id) { dead = dead && !used[id]; });
     return dead && b.op.ns() == "aten";
   }
 
   const Trace& t_;
   std::vector<ValueId> replaced_;
-  std::vector<bool> leaves_;   // the caller gets it, or something on its memory
+  std::vector<bool> leaves_;  // the caller gets it, or something on its memory
   std::vector<bool> written_;
-  std::vector<bool> given_;    // an input, or something on its memory: the caller may change it
+  std::vector<bool> given_;  // an input, or something on its memory: the caller may change it
 };
 
 }  // namespace

@@ -6,10 +6,10 @@
 //   t3 = torch.sin(x)
 //   return t2
 //
-// dce: binds without effects whose results nobody uses go. cse: a pure bind equal to an earlier one is that
-// one. no-ops: detach and other identities inside the functional part, conversions to what a value is.
-// What leaves the trace (outputs, values used by the epilogue) is never merged: two results that the caller
-// gets are two tensors.
+// dce: binds without effects whose results nobody uses go. cse: a pure bind equal to an earlier one
+// is that one. no-ops: detach and other identities inside the functional part, conversions to what
+// a value is. What leaves the trace (outputs, values used by the epilogue) is never merged: two
+// results that the caller gets are two tensors.
 #pragma once
 
 #include "ir/trace.h"

@@ -48,7 +48,8 @@ class Splitter {
 
   void partition() {
     producer_.assign(t_.values.size(), SIZE_MAX);
-    for (size_t i = 0; i < t_.binds.size(); ++i) for_each_result(t_.binds[i], [&](ValueId id) { producer_[id] = i; });
+    for (size_t i = 0; i < t_.binds.size(); ++i)
+      for_each_result(t_.binds[i], [&](ValueId id) { producer_[id] = i; });
     std::vector<bool> on_cotangent(t_.values.size(), false);
     for (size_t k = j_.forward_inputs; k < t_.inputs.size(); ++k) on_cotangent[t_.inputs[k]] = true;
     forward_.assign(t_.binds.size(), false);
@@ -73,7 +74,8 @@ class Splitter {
   }
 
   bool computed_in_forward(ValueId id) const {
-    return t_.value(id).kind == ir::ValueKind::Result && producer_[id] != SIZE_MAX && forward_[producer_[id]];
+    return t_.value(id).kind == ir::ValueKind::Result && producer_[id] != SIZE_MAX &&
+           forward_[producer_[id]];
   }
 
   // Storages that the epilogue writes: what backward needs of them must be copied before.
@@ -97,7 +99,8 @@ class Splitter {
       id = std::get<ValueId>(t_.binds[producer_[id]].args[0]);
     if (!is_forward_input(id)) return false;
     for (ValueId o : overwritten_)
-      if (o == id || (t_.value(o).storage >= 0 && t_.value(o).storage == t_.value(id).storage)) return true;
+      if (o == id || (t_.value(o).storage >= 0 && t_.value(o).storage == t_.value(id).storage))
+        return true;
     return false;
   }
 
@@ -107,7 +110,9 @@ class Splitter {
     std::vector<bool> seen(t_.values.size(), false);
     std::vector<ValueId> work;
     auto want = [&](ValueId id) {
-      if (id == kNoValue || seen[id] || is_cotangent(id) || t_.value(id).kind == ir::ValueKind::Constant) return;
+      if (id == kNoValue || seen[id] || is_cotangent(id) ||
+          t_.value(id).kind == ir::ValueKind::Constant)
+        return;
       if (computed_in_forward(id) || is_forward_input(id)) {
         seen[id] = true;
         work.push_back(id);
@@ -123,8 +128,9 @@ class Splitter {
       if (is_overwritten(id)) {
         const ir::TensorType& type = t_.value(id).tensor();
         if (!type.is_dense())
-          throw Refusal("FG-166", "backward needs " + t_.value(id).name +
-                                      ", a strided or expanded part of an input that the call overwrites");
+          throw Refusal("FG-166",
+                        "backward needs " + t_.value(id).name +
+                            ", a strided or expanded part of an input that the call overwrites");
         copied_.push_back(id);
         continue;
       }
@@ -180,12 +186,14 @@ class Splitter {
     for (ValueId id : saved_) ids[id] = b.add_input(copy(id));
     for (ValueId id : copied_) ids[id] = b.add_input(copy(id));
     w.num_saved_inputs = saved_.size() + copied_.size();
-    for (size_t k = j_.forward_inputs; k < t_.inputs.size(); ++k) ids[t_.inputs[k]] = b.add_input(copy(t_.inputs[k]));
+    for (size_t k = j_.forward_inputs; k < t_.inputs.size(); ++k)
+      ids[t_.inputs[k]] = b.add_input(copy(t_.inputs[k]));
     auto map_id = [&](ValueId id) {
       if (id == kNoValue) return kNoValue;
       if (ids[id] == kNoValue) {
         const Value& v = t_.value(id);
-        ids[id] = v.kind == ir::ValueKind::Constant ? b.add_constant(v.constant) : b.add_value(copy(id));
+        ids[id] =
+            v.kind == ir::ValueKind::Constant ? b.add_constant(v.constant) : b.add_value(copy(id));
       }
       return ids[id];
     };
@@ -202,7 +210,8 @@ class Splitter {
       for (const ir::Result& r : x.results) m.results.push_back(map(r));
       b.add_bind(std::move(m));
     };
-    // Views are taken again right before their first use, so that nothing lives longer than it must.
+    // Views are taken again right before their first use, so that nothing lives longer than it
+    // must.
     std::vector<bool> added(t_.binds.size(), false);
     auto add_views = [&](auto&& self, const Bind& x) -> void {
       for_each_arg(x, [&](ValueId id) {
@@ -220,7 +229,8 @@ class Splitter {
     }
     for (size_t k = j_.forward_outputs; k < t_.outputs.size(); ++k) {
       const ValueId id = t_.outputs[k];
-      if (id != kNoValue && producer_[id] != SIZE_MAX && again_[producer_[id]] && !added[producer_[id]]) {
+      if (id != kNoValue && producer_[id] != SIZE_MAX && again_[producer_[id]] &&
+          !added[producer_[id]]) {
         added[producer_[id]] = true;
         add_views(add_views, t_.binds[producer_[id]]);
         add(t_.binds[producer_[id]]);

@@ -5,9 +5,9 @@
 //       t1 = torch.tanh(t0)                  t2 = aten.tanh_backward(g, t1)
 //       return t1, saved: (x, t1)            ...
 //
-// Whatever forward does not need for its own results is computed in backward. Of what backward needs, as
-// little as possible is saved: never a view (its base is saved, and the view taken again), never something
-// that is cheap to compute from what is saved anyway and is not smaller.
+// Whatever forward does not need for its own results is computed in backward. Of what backward
+// needs, as little as possible is saved: never a view (its base is saved, and the view taken
+// again), never something that is cheap to compute from what is saved anyway and is not smaller.
 #pragma once
 
 #include <vector>
@@ -19,7 +19,7 @@ namespace fulgurite::passes {
 struct SplitTraces {
   ir::TracePtr forward;   // AugmentedForward
   ir::TracePtr backward;  // Backward: saved values, then one cotangent per attached value
-  std::vector<ir::ValueId> attached;  // ids in `forward`
+  std::vector<ir::ValueId> attached;   // ids in `forward`
   std::vector<size_t> differentiable;  // forward inputs, one output of `backward` each
 };
 

@@ -48,7 +48,8 @@ void Entry::drop_repeated(std::vector<const at::Tensor*>& all) const {
   all = std::move(distinct);
 }
 
-std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now) {
+std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject* kwnames,
+                                   const Modes& now) {
   if (!(now == modes)) return now.difference(modes);
   std::string why = arguments.difference(args, nargs, kwnames);
   if (!why.empty()) return why;
@@ -56,14 +57,17 @@ std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject
   arguments.match(args, nargs, kwnames, matched_);
   std::vector<const at::Tensor*> inputs;
   std::vector<at::Tensor> scratch;
-  if (!gather(matched_, inputs, scratch)) return "the .grad of a tensor is None, was a tensor when recorded";
+  if (!gather(matched_, inputs, scratch))
+    return "the .grad of a tensor is None, was a tensor when recorded";
   for (size_t i = 0; i < tensors.size(); ++i)
-    if (!tensors[i].check(*inputs[i])) return tensor_paths[i] + ": " + tensors[i].difference(*inputs[i]);
+    if (!tensors[i].check(*inputs[i]))
+      return tensor_paths[i] + ": " + tensors[i].difference(*inputs[i]);
   if (check_aliases && !aliases.check(inputs.data()))
     return "the inputs share memory in another way: when recorded, " + aliases.describe();
   for (const auto& [i, impl] : fixed_arguments)
     if (inputs[i]->unsafeGetTensorImpl() != impl)
-      return tensor_paths[i] + " was a tensor that the program also reads from a variable, and is another one";
+      return tensor_paths[i] +
+             " was a tensor that the program also reads from a variable, and is another one";
   for (const GradGuard& g : grads)
     if (g.leaf.get(inputs).grad().defined() != g.defined)
       return g.defined ? "the .grad of a parameter is None, was a tensor when recorded"
@@ -74,12 +78,17 @@ std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject
 std::vector<GuardLine> Entry::guard_lines() const {
   std::vector<GuardLine> lines;
   lines.push_back({"modes", modes.describe(), "modes change what operators mean"});
-  for (const std::string& s : arguments.describe()) lines.push_back({"argument", s, "an argument of the call"});
+  for (const std::string& s : arguments.describe())
+    lines.push_back({"argument", s, "an argument of the call"});
   for (size_t i = 0; i < tensors.size(); ++i)
-    lines.push_back({"tensor", tensor_paths[i] + ": " + tensors[i].describe(), "an input of the program"});
-  if (check_aliases) lines.push_back({"alias", aliases.describe(), "the program writes its inputs, or returns parts of them"});
+    lines.push_back(
+        {"tensor", tensor_paths[i] + ": " + tensors[i].describe(), "an input of the program"});
+  if (check_aliases)
+    lines.push_back(
+        {"alias", aliases.describe(), "the program writes its inputs, or returns parts of them"});
   for (const GradGuard& g : grads)
-    lines.push_back({"grad", g.defined ? ".grad is a tensor" : ".grad is None", "the program reads or writes .grad"});
+    lines.push_back({"grad", g.defined ? ".grad is a tensor" : ".grad is None",
+                     "the program reads or writes .grad"});
   for (const GuardInfo& g : python.describe()) lines.push_back({g.kind, g.expression, g.reason});
   return lines;
 }

@@ -35,7 +35,7 @@ struct TensorRef {
 struct External {
   bool is_grad = false;  // it is the .grad of `tensor`
   TensorRef tensor;
-  std::string path;      // how the program reached it
+  std::string path;  // how the program reached it
 };
 
 struct GradGuard {
@@ -49,8 +49,9 @@ class Entry {
   ArgumentStructure arguments;
   ResultStructure result;
   std::vector<run::TensorGuard> tensors;  // arguments' tensors, then externals
-  std::vector<size_t> argument_positions;  // the arguments' tensors that are inputs: a tensor given twice is one
-  run::AliasGuard aliases;                 // over arguments' tensors (all of them), then externals
+  std::vector<size_t>
+      argument_positions;   // the arguments' tensors that are inputs: a tensor given twice is one
+  run::AliasGuard aliases;  // over arguments' tensors (all of them), then externals
   bool check_aliases = false;
   std::vector<External> externals;
   std::vector<GradGuard> grads;
@@ -62,18 +63,20 @@ class Entry {
   double record_milliseconds = 0;   // the recorded call, watcher and recorder included
   double compile_milliseconds = 0;  // passes and plan
 
-  // Whether the call may be served. Then `inputs` are the program's inputs; `scratch` keeps alive those
-  // that are made for the call.
+  // Whether the call may be served. Then `inputs` are the program's inputs; `scratch` keeps alive
+  // those that are made for the call.
   bool check(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now,
              std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch);
   // The first guard that fails, in words; "" if all hold.
-  std::string explain_failure(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now);
+  std::string explain_failure(PyObject* const* args, size_t nargs, PyObject* kwnames,
+                              const Modes& now);
   std::vector<GuardLine> guard_lines() const;
   std::vector<std::string> tensor_paths;  // one per tensor guard
 
  private:
   // All tensors that guards look at: those of the arguments, then the externals.
-  bool gather(const std::vector<PyObject*>& args, std::vector<const at::Tensor*>& all, std::vector<at::Tensor>& scratch) const;
+  bool gather(const std::vector<PyObject*>& args, std::vector<const at::Tensor*>& all,
+              std::vector<at::Tensor>& scratch) const;
   void drop_repeated(std::vector<const at::Tensor*>& all) const;
   std::vector<PyObject*> matched_;
 };

@@ -31,8 +31,7 @@ bool JitState::fall_back(const std::string& code, const std::string& reason) {
 namespace {
 
 struct JitFunction {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   JitState* state;
   PyObject* dict;
   PyObject* weakrefs;
@@ -84,8 +83,14 @@ class WithoutGil {
 // One call that is recorded while it runs.
 class RecordedCall {
  public:
-  RecordedCall(PyObject* self, JitState& state, PyObject* const* args, size_t nargsf, PyObject* kwnames)
-      : self_(self), state_(state), args_(args), nargsf_(nargsf), nargs_(static_cast<size_t>(PyVectorcall_NARGS(nargsf))), kwnames_(kwnames) {}
+  RecordedCall(PyObject* self, JitState& state, PyObject* const* args, size_t nargsf,
+               PyObject* kwnames)
+      : self_(self),
+        state_(state),
+        args_(args),
+        nargsf_(nargsf),
+        nargs_(static_cast<size_t>(PyVectorcall_NARGS(nargsf))),
+        kwnames_(kwnames) {}
 
   PyObject* run() {
     const auto start = Clock::now();
@@ -93,7 +98,8 @@ class RecordedCall {
     entry->modes = Modes::now();
     std::string refusal;
     WatchOptions watch_options;
-    entry->arguments = ArgumentStructure::of(args_, nargs_, kwnames_, arguments_, watch_options.argument_structure, refusal);
+    entry->arguments = ArgumentStructure::of(args_, nargs_, kwnames_, arguments_,
+                                             watch_options.argument_structure, refusal);
     if (!refusal.empty()) return eager("FG-204", refusal);
 
     record::Recorder recorder(state_.name, &position);
@@ -102,7 +108,8 @@ class RecordedCall {
     for (size_t i = 0; i < arguments_.size(); ++i) {
       const at::Tensor& t = tensor_of(arguments_[i]);
       if (t.layout() != at::kStrided || t.is_nested())
-        return eager("FG-110", "argument " + names[i] + " is a " + t.toString() + "; compiled are strided, dense tensors");
+        return eager("FG-110", "argument " + names[i] + " is a " + t.toString() +
+                                   "; compiled are strided, dense tensors");
       const bool again = is_known_input(t, inputs);
       inputs.push_back(&t);
       entry->tensors.emplace_back(t);
@@ -113,17 +120,22 @@ class RecordedCall {
     PyRef result;
     watch_options.context = &recorder;
     watch_options.on_grad_access = [](PyObject* tensor, void* context) {
-      if (is_any_tensor(tensor)) static_cast<record::Recorder*>(context)->note_grad_access(tensor_of(tensor));
+      if (is_any_tensor(tensor))
+        static_cast<record::Recorder*>(context)->note_grad_access(tensor_of(tensor));
     };
     {
       record::Recorder::Scope scope(recorder);
-      result = PyRef::steal(watch(state_.callable.get(), args_, nargsf_, kwnames_, watch_options, seen));
+      result =
+          PyRef::steal(watch(state_.callable.get(), args_, nargsf_, kwnames_, watch_options, seen));
     }
     if (!result) {
       // The program's own exception; nothing of it is compiled.
       PyObject *type, *value, *trace;
       PyErr_Fetch(&type, &value, &trace);
-      failed("FG-206", "the call raised " + std::string(type != nullptr ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "an exception"));
+      failed("FG-206",
+             "the call raised " + std::string(type != nullptr
+                                                  ? reinterpret_cast<PyTypeObject*>(type)->tp_name
+                                                  : "an exception"));
       PyErr_Restore(type, value, trace);
       return nullptr;
     }
@@ -171,10 +183,12 @@ class RecordedCall {
   // Counts a recording that gave no program. False with an exception set under fullgraph.
   bool failed(const std::string& code, const std::string& reason) {
     if (state_.fall_back(code, reason)) tell(self_, "fallback", code + ": " + reason);
-    // Recording again costs; it is worth it when the cause may go away (caches filled, state created).
+    // Recording again costs; it is worth it when the cause may go away (caches filled, state
+    // created).
     ++state_.failures;
     state_.last_failure = code + ": " + reason;
-    state_.skip = state_.failures < 3 ? 0 : (uint64_t{1} << std::min<uint64_t>(state_.failures - 2, 10)) - 1;
+    state_.skip =
+        state_.failures < 3 ? 0 : (uint64_t{1} << std::min<uint64_t>(state_.failures - 2, 10)) - 1;
     if (state_.options.fullgraph) {
       raise_compile_error(code, reason);
       return false;
@@ -199,32 +213,37 @@ class RecordedCall {
       if (reads.count(impl) > 0) entry.fixed_arguments.emplace_back(i, impl);
     }
     if (!(Modes::now() == entry.modes))
-      throw fulgurite::Refusal("FG-210", "the call changes a mode for its caller: " + Modes::now().difference(entry.modes));
+      throw fulgurite::Refusal("FG-210", "the call changes a mode for its caller: " +
+                                             Modes::now().difference(entry.modes));
     for (const Effect& e : seen.effects) {
       if (e.kind == EffectKind::Backward) {
         touches_grad = true;
         continue;
       }
       const char* key = e.key && PyUnicode_Check(e.key.get()) ? PyUnicode_AsUTF8(e.key.get()) : "";
-      if (e.kind == EffectKind::TensorAttr && std::string(key) == "grad" && is_any_tensor(e.holder.get())) {
+      if (e.kind == EffectKind::TensorAttr && std::string(key) == "grad" &&
+          is_any_tensor(e.holder.get())) {
         touches_grad = true;
         recorder.note_grad_write(tensor_of(e.holder.get()));
         continue;
       }
-      throw fulgurite::Refusal("FG-201", place(e.where) + e.text + ": an effect on Python state that outlives the call");
+      throw fulgurite::Refusal(
+          "FG-201", place(e.where) + e.text + ": an effect on Python state that outlives the call");
     }
 
     std::vector<PyObject*> output_objects;
     std::string refusal;
-    entry.result = ResultStructure::of(result, args_, nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_)) : 0),
-                                       output_objects, refusal);
+    entry.result = ResultStructure::of(
+        result, args_, nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_)) : 0),
+        output_objects, refusal);
     if (!refusal.empty()) throw fulgurite::Refusal("FG-202", refusal);
     std::vector<at::Tensor> outputs;
     for (PyObject* o : output_objects) outputs.push_back(tensor_of(o));
 
     for (size_t i = 0; i < recorder.externals().size(); ++i) {
       const auto* impl = recorder.externals()[i].tensor.unsafeGetTensorImpl();
-      if (auto it = reads.find(impl); it != reads.end()) recorder.name_external(i, identifier(it->second->path));
+      if (auto it = reads.find(impl); it != reads.end())
+        recorder.name_external(i, identifier(it->second->path));
     }
     record::Recording recording = recorder.finish(outputs, entry.result.expression());
     if (recording.refusal) throw *recording.refusal;
@@ -242,9 +261,10 @@ class RecordedCall {
         x.path = it->second->path;
         x.tensor.fixed = e.tensor;
       } else {
-        throw fulgurite::Refusal("FG-205", "the program uses a tensor " + recording.trace->value(e.value).name +
-                                               " that is neither an argument, nor was read from a variable, nor made "
-                                               "in the call");
+        throw fulgurite::Refusal(
+            "FG-205", "the program uses a tensor " + recording.trace->value(e.value).name +
+                          " that is neither an argument, nor was read from a variable, nor made "
+                          "in the call");
       }
       entry.tensors.emplace_back(e.tensor);
       entry.tensor_paths.push_back(x.path);
@@ -264,7 +284,8 @@ class RecordedCall {
       lowered = passes::run_pipeline(recording.trace, options);
     }
     entry.aliases = run::AliasGuard(all);
-    entry.check_aliases = entry.aliases.any() || lowered.functional->epilogue < lowered.functional->binds.size();
+    entry.check_aliases =
+        entry.aliases.any() || lowered.functional->epilogue < lowered.functional->binds.size();
     entry.program = std::make_shared<run::Compiled>(std::move(lowered));
     entry.compile_milliseconds = milliseconds_since(start);
   }
@@ -294,7 +315,8 @@ class RecordedCall {
   TensorRef tensor_ref(const Entry& entry, const ir::Trace& trace, ir::ValueId id,
                        const std::vector<record::External>& externals) const {
     for (size_t i = 0; i < entry.argument_positions.size(); ++i)
-      if (trace.inputs[i] == id) return tensor_ref(tensor_of(arguments_[entry.argument_positions[i]]));
+      if (trace.inputs[i] == id)
+        return tensor_ref(tensor_of(arguments_[entry.argument_positions[i]]));
     for (const record::External& e : externals)
       if (e.value == id) return tensor_ref(e.tensor);
     throw InternalError("an input of the trace has no tensor");
@@ -302,13 +324,16 @@ class RecordedCall {
 
   // Which leaves must have a .grad when the call begins, and which must not.
   void guard_grads(Entry& entry, const record::Recording& recording) const {
-    for (const record::LeafGrad& l : recording.leaves) entry.grads.push_back({tensor_ref(l.leaf), l.defined_before});
+    for (const record::LeafGrad& l : recording.leaves)
+      entry.grads.push_back({tensor_ref(l.leaf), l.defined_before});
   }
 
-  // The recorded run may have filled caches that it read before: then it is not what the next one will be.
+  // The recorded run may have filled caches that it read before: then it is not what the next one
+  // will be.
   void check_after_run(Entry& entry) {
     if (entry.python.check()) return;
-    throw fulgurite::Refusal("FG-203", "what the call read has changed when it was over (" + entry.python.explain_failure() +
+    throw fulgurite::Refusal("FG-203", "what the call read has changed when it was over (" +
+                                           entry.python.explain_failure() +
                                            "); the next call is recorded again");
   }
 
@@ -407,19 +432,23 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   ++state.misses;
   if (state.skip > 0) {
     --state.skip;
-    state.fall_back("FG-209", "run eagerly: the last " + std::to_string(state.failures) + " recordings gave no program (" +
-                                  state.last_failure + ")");
+    state.fall_back("FG-209", "run eagerly: the last " + std::to_string(state.failures) +
+                                  " recordings gave no program (" + state.last_failure + ")");
     return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
   }
-  // Programs that are never used again: something that they are specialised on differs in every call.
+  // Programs that are never used again: something that they are specialised on differs in every
+  // call.
   constexpr size_t kUnusedPrograms = 8;
   size_t unused = 0;
   for (const auto& e : state.entries) unused += e->hits == 0 ? 1 : 0;
   if (unused >= kUnusedPrograms) {
-    state.last_failure = "FG-212: " + std::to_string(unused) + " programs were compiled and never used again; the last time because " +
+    state.last_failure = "FG-212: " + std::to_string(unused) +
+                         " programs were compiled and never used again; the last time because " +
                          (state.recompiles.empty() ? "of its guards" : state.recompiles.back());
-    if (state.fall_back("FG-212", state.last_failure.substr(8))) tell(self, "fallback", state.last_failure);
-    state.entries.erase(std::remove_if(state.entries.begin(), state.entries.end(), [](const auto& e) { return e->hits == 0; }),
+    if (state.fall_back("FG-212", state.last_failure.substr(8)))
+      tell(self, "fallback", state.last_failure);
+    state.entries.erase(std::remove_if(state.entries.begin(), state.entries.end(),
+                                       [](const auto& e) { return e->hits == 0; }),
                         state.entries.end());
     state.failures = std::max<uint64_t>(state.failures + 1, 6);
     state.skip = (uint64_t{1} << std::min<uint64_t>(state.failures - 2, 10)) - 1;
@@ -434,7 +463,8 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   return RecordedCall(self, state, args, nargsf, kwnames).run();
 }
 
-// ---- the type -------------------------------------------------------------------------------------------
+// ---- the type
+// -------------------------------------------------------------------------------------------
 PyTypeObject* type_object = nullptr;
 
 void dealloc(PyObject* self) {
@@ -480,8 +510,9 @@ PyObject* descr_get(PyObject* self, PyObject* object, PyObject* /*type*/) {
 
 PyObject* repr(PyObject* self) {
   const JitState& s = *reinterpret_cast<JitFunction*>(self)->state;
-  return PyUnicode_FromFormat("<fulgurite.jit of %s: %d programs, %llu hits, %llu misses>", s.name.c_str(),
-                              static_cast<int>(s.entries.size()), static_cast<unsigned long long>(s.hits),
+  return PyUnicode_FromFormat("<fulgurite.jit of %s: %d programs, %llu hits, %llu misses>",
+                              s.name.c_str(), static_cast<int>(s.entries.size()),
+                              static_cast<unsigned long long>(s.hits),
                               static_cast<unsigned long long>(s.misses));
 }
 
@@ -513,8 +544,8 @@ PyType_Slot slots[] = {
     {0, nullptr},
 };
 PyType_Spec spec = {"fulgurite._C.JitFunction", sizeof(JitFunction), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR |
-                        Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                        Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                     slots};
 
 }  // namespace

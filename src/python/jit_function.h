@@ -1,5 +1,6 @@
-// fulgurite.jit's result: a callable that records its first calls and serves later ones from compiled
-// programs. The hit path is one vectorcall: guards, plan, results; everything else is behind it.
+// fulgurite.jit's result: a callable that records its first calls and serves later ones from
+// compiled programs. The hit path is one vectorcall: guards, plan, results; everything else is
+// behind it.
 #pragma once
 
 #include <Python.h>
@@ -14,7 +15,7 @@
 namespace fulgurite::python {
 
 struct JitOptions {
-  bool fullgraph = false;   // raise instead of falling back
+  bool fullgraph = false;  // raise instead of falling back
   bool caching = true;
   bool reinplace = true;
   size_t max_entries = 64;
@@ -36,8 +37,8 @@ struct JitState {
   std::vector<Fallback> fallbacks;
   std::vector<std::string> recompiles;  // why each entry after the first was made
   std::string last_failure;
-  uint64_t failures = 0;                // recordings that gave no program, in a row
-  uint64_t skip = 0;                    // calls to run eagerly before recording again
+  uint64_t failures = 0;  // recordings that gave no program, in a row
+  uint64_t skip = 0;      // calls to run eagerly before recording again
   double last_record_milliseconds = 0;
 
   // Counts it; true if this reason is new.
@@ -52,7 +53,8 @@ JitState* jit_state(PyObject* object);
 
 // The exception type fulgurite.CompileError, set by the module.
 extern PyObject* compile_error;
-// Called as hook(jit_function, event, detail) at "compiled", "fallback" (a new reason) and "recompile"; may be null.
+// Called as hook(jit_function, event, detail) at "compiled", "fallback" (a new reason) and
+// "recompile"; may be null.
 extern PyObject* event_hook;
 
 }  // namespace fulgurite::python

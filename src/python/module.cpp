@@ -1,5 +1,5 @@
-// The Python module fulgurite._C: traces, jitted functions and what can be asked of them. Logic lives in the
-// core; here are only conversions.
+// The Python module fulgurite._C: traces, jitted functions and what can be asked of them. Logic
+// lives in the core; here are only conversions.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -46,7 +46,8 @@ nb::dict entry_dict(const Entry& e) {
   d["forward"] = stages(e.program->parts().stages);
   d["backward"] = stages(e.program->parts().backward_stages);
   nb::list guards;
-  for (const GuardLine& g : e.guard_lines()) guards.append(nb::make_tuple(g.kind, g.expression, g.reason));
+  for (const GuardLine& g : e.guard_lines())
+    guards.append(nb::make_tuple(g.kind, g.expression, g.reason));
   d["guards"] = guards;
   return d;
 }
@@ -89,38 +90,64 @@ NB_MODULE(_C, m) {
 
   nb::class_<PyTrace>(m, "Trace", "A program: immutable, printable, runnable.")
       .def_static("parse", &parse, nb::arg("text"),
-                  "Reads a trace from the Python text that `python()` prints. Raises ValueError (FG-301) with line and column.")
-      .def("python", &python_text, nb::arg("depth") = 1, nb::arg("locations") = true, nb::arg("full_paths") = false,
-           "The trace as Python that runs. depth: how many levels of composite operators are opened; 0 opens all.")
-      .def("cpp", [](const PyTrace& t) { return ir::print_cpp(*t.trace); }, "The trace as C++ against ATen.")
-      .def("identical", [](const PyTrace& a, const PyTrace& b) { std::string d; return ir::identical(*a.trace, *b.trace, &d); })
-      .def("difference", [](const PyTrace& a, const PyTrace& b) { std::string d; ir::identical(*a.trace, *b.trace, &d); return d; })
+                  "Reads a trace from the Python text that `python()` prints. Raises ValueError "
+                  "(FG-301) with line and column.")
+      .def("python", &python_text, nb::arg("depth") = 1, nb::arg("locations") = true,
+           nb::arg("full_paths") = false,
+           "The trace as Python that runs. depth: how many levels of composite operators are "
+           "opened; 0 opens all.")
+      .def(
+          "cpp", [](const PyTrace& t) { return ir::print_cpp(*t.trace); },
+          "The trace as C++ against ATen.")
+      .def("identical",
+           [](const PyTrace& a, const PyTrace& b) {
+             std::string d;
+             return ir::identical(*a.trace, *b.trace, &d);
+           })
+      .def("difference",
+           [](const PyTrace& a, const PyTrace& b) {
+             std::string d;
+             ir::identical(*a.trace, *b.trace, &d);
+             return d;
+           })
       .def("__str__", [](const PyTrace& t) { return python_text(t, 1, true, false); })
-      .def("__repr__", [](const PyTrace& t) {
-        return "<fulgurite.Trace " + t.trace->name + ", " + t.stage + ": " + std::to_string(t.trace->binds.size()) + " ops>";
-      })
+      .def("__repr__",
+           [](const PyTrace& t) {
+             return "<fulgurite.Trace " + t.trace->name + ", " + t.stage + ": " +
+                    std::to_string(t.trace->binds.size()) + " ops>";
+           })
       .def("__len__", [](const PyTrace& t) { return t.trace->binds.size(); })
-      .def("ops", [](const PyTrace& t) {
-        std::vector<std::string> ids;
-        for (const ir::Bind& b : t.trace->binds) ids.push_back(b.op.id());
-        return ids;
-      }, "Ids of the operators, in order: 'aten.add.Tensor', ...")
+      .def(
+          "ops",
+          [](const PyTrace& t) {
+            std::vector<std::string> ids;
+            for (const ir::Bind& b : t.trace->binds) ids.push_back(b.op.id());
+            return ids;
+          },
+          "Ids of the operators, in order: 'aten.add.Tensor', ...")
       .def_prop_ro("name", [](const PyTrace& t) { return t.trace->name; })
       .def_ro("stage", &PyTrace::stage)
       .def_ro("milliseconds", &PyTrace::milliseconds)
-      .def("__call__", [](const PyTrace& t, nb::args args) {
-        return nb::steal(call_trace(*t.trace, args.ptr()));
-      }, "Runs the trace on tensors, one per input; returns the outputs as a tuple.");
+      .def(
+          "__call__",
+          [](const PyTrace& t, nb::args args) {
+            return nb::steal(call_trace(*t.trace, args.ptr()));
+          },
+          "Runs the trace on tensors, one per input; returns the outputs as a tuple.");
 
-  m.def("_jit", [](nb::object fn, std::string name, bool fullgraph, bool caching, bool reinplace, size_t max_entries) {
-    JitOptions o;
-    o.fullgraph = fullgraph;
-    o.caching = caching;
-    o.reinplace = reinplace;
-    o.max_entries = max_entries;
-    return nb::steal(new_jit_function(fn.ptr(), std::move(name), o));
-  }, nb::arg("fn"), nb::arg("name"), nb::kw_only(), nb::arg("fullgraph"), nb::arg("caching"), nb::arg("reinplace"),
-        nb::arg("max_entries"));
+  m.def(
+      "_jit",
+      [](nb::object fn, std::string name, bool fullgraph, bool caching, bool reinplace,
+         size_t max_entries) {
+        JitOptions o;
+        o.fullgraph = fullgraph;
+        o.caching = caching;
+        o.reinplace = reinplace;
+        o.max_entries = max_entries;
+        return nb::steal(new_jit_function(fn.ptr(), std::move(name), o));
+      },
+      nb::arg("fn"), nb::arg("name"), nb::kw_only(), nb::arg("fullgraph"), nb::arg("caching"),
+      nb::arg("reinplace"), nb::arg("max_entries"));
   m.def("_is_jitted", [](nb::handle h) { return jit_state(h.ptr()) != nullptr; });
   m.def("_hits", [](nb::handle h) { return state_of(h).hits; });
   m.def("_misses", [](nb::handle h) { return state_of(h).misses; });
@@ -131,7 +158,8 @@ NB_MODULE(_C, m) {
   });
   m.def("_fallbacks", [](nb::handle h) {
     nb::list out;
-    for (const Fallback& f : state_of(h).fallbacks) out.append(nb::make_tuple(f.code, f.reason, f.count));
+    for (const Fallback& f : state_of(h).fallbacks)
+      out.append(nb::make_tuple(f.code, f.reason, f.count));
     return out;
   });
   m.def("_recompiles", [](nb::handle h) { return state_of(h).recompiles; });
@@ -140,11 +168,14 @@ NB_MODULE(_C, m) {
     s.entries.clear();
     s.failures = s.skip = 0;
   });
-  m.def("_set_event_hook", [](nb::object hook) {
-    PyObject* old = event_hook;
-    event_hook = hook.is_none() ? nullptr : hook.release().ptr();
-    Py_XDECREF(old);
-  }, nb::arg("hook").none());
+  m.def(
+      "_set_event_hook",
+      [](nb::object hook) {
+        PyObject* old = event_hook;
+        event_hook = hook.is_none() ? nullptr : hook.release().ptr();
+        Py_XDECREF(old);
+      },
+      nb::arg("hook").none());
   m.def("_self_test", &record::self_test);
   m.def("_key_name", &record::key_name);
   m.def("_derive_statistics", [] {

@@ -27,18 +27,21 @@ PyTypeObject* tensor_type() { return reinterpret_cast<PyTypeObject*>(THPVariable
 
 bool is_named_tuple(PyTypeObject* type) {
   return PyType_IsSubtype(type, &PyTuple_Type) && type != &PyTuple_Type &&
-         (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "_fields");
+         (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+         PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "_fields");
 }
 
 bool is_torch_size(PyTypeObject* type) { return std::strcmp(type->tp_name, "torch.Size") == 0; }
 bool is_struct_sequence(PyTypeObject* type) {
-  return PyType_IsSubtype(type, &PyTuple_Type) && std::strncmp(type->tp_name, "torch.return_types.", 19) == 0;
+  return PyType_IsSubtype(type, &PyTuple_Type) &&
+         std::strncmp(type->tp_name, "torch.return_types.", 19) == 0;
 }
 
 // Types whose instances never change and are compared by value.
 bool is_value_type(PyTypeObject* type) {
-  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyUnicode_Type ||
-      type == &PyBytes_Type || type == &PyComplex_Type || type == Py_TYPE(Py_None) || type == Py_TYPE(Py_Ellipsis))
+  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
+      type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyComplex_Type ||
+      type == Py_TYPE(Py_None) || type == Py_TYPE(Py_Ellipsis))
     return true;
   const char* name = type->tp_name;
   return std::strcmp(name, "torch.dtype") == 0 || std::strcmp(name, "torch.device") == 0 ||
@@ -80,24 +83,31 @@ std::string short_text(PyObject* o) {
 
 }  // namespace
 
-bool is_plain_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type() || Py_TYPE(o) == parameter_type(); }
+bool is_plain_tensor(PyObject* o) {
+  return Py_TYPE(o) == tensor_type() || Py_TYPE(o) == parameter_type();
+}
 bool is_any_tensor(PyObject* o) { return THPVariable_Check(o); }
 const at::Tensor& tensor_of(PyObject* o) { return THPVariable_Unpack(o); }
 PyObject* wrap_tensor(const at::Tensor& t) { return THPVariable_Wrap(t); }
 
-// ---- arguments ------------------------------------------------------------------------------------------
+// ---- arguments
+// ------------------------------------------------------------------------------------------
 namespace {
 
 void flatten(PyObject* o, std::vector<StructureNode>& nodes, std::vector<PyObject*>& tensors,
              std::vector<PyObject*>& containers, std::string& refusal, int depth) {
   PyTypeObject* type = Py_TYPE(o);
   if (is_plain_tensor(o)) {
-    nodes.push_back({Kind::Tensor, static_cast<int32_t>(tensors.size()), {}, PyRef::borrow(reinterpret_cast<PyObject*>(type))});
+    nodes.push_back({Kind::Tensor,
+                     static_cast<int32_t>(tensors.size()),
+                     {},
+                     PyRef::borrow(reinterpret_cast<PyObject*>(type))});
     tensors.push_back(o);
     return;
   }
   if (is_any_tensor(o)) {
-    refusal = std::string("an argument is a tensor subclass (") + type->tp_name + "), which is not compiled yet";
+    refusal = std::string("an argument is a tensor subclass (") + type->tp_name +
+              "), which is not compiled yet";
     nodes.push_back({Kind::Identity, 0, PyRef::borrow(o), {}});
     return;
   }
@@ -105,11 +115,15 @@ void flatten(PyObject* o, std::vector<StructureNode>& nodes, std::vector<PyObjec
     nodes.push_back({Kind::Value, 0, PyRef::borrow(o), {}});
     return;
   }
-  const bool tuple = type == &PyTuple_Type || is_torch_size(type) || is_named_tuple(type) || is_struct_sequence(type);
+  const bool tuple = type == &PyTuple_Type || is_torch_size(type) || is_named_tuple(type) ||
+                     is_struct_sequence(type);
   if (depth < 16 && (tuple || type == &PyList_Type)) {
     containers.push_back(o);
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-    nodes.push_back({tuple ? Kind::Tuple : Kind::List, static_cast<int32_t>(n), {}, PyRef::borrow(reinterpret_cast<PyObject*>(type))});
+    nodes.push_back({tuple ? Kind::Tuple : Kind::List,
+                     static_cast<int32_t>(n),
+                     {},
+                     PyRef::borrow(reinterpret_cast<PyObject*>(type))});
     for (Py_ssize_t i = 0; i < n; ++i)
       flatten(PySequence_Fast_GET_ITEM(o, i), nodes, tensors, containers, refusal, depth + 1);
     return;
@@ -118,7 +132,8 @@ void flatten(PyObject* o, std::vector<StructureNode>& nodes, std::vector<PyObjec
     bool plain_keys = true;
     PyObject *key, *value;
     Py_ssize_t pos = 0;
-    while (PyDict_Next(o, &pos, &key, &value)) plain_keys = plain_keys && is_value_type(Py_TYPE(key));
+    while (PyDict_Next(o, &pos, &key, &value))
+      plain_keys = plain_keys && is_value_type(Py_TYPE(key));
     if (plain_keys) {
       containers.push_back(o);
       PyRef keys = PyRef::steal(PyTuple_New(PyDict_GET_SIZE(o)));
@@ -130,16 +145,18 @@ void flatten(PyObject* o, std::vector<StructureNode>& nodes, std::vector<PyObjec
       }
       nodes.push_back({Kind::Dict, static_cast<int32_t>(PyDict_GET_SIZE(o)), keys, {}});
       pos = 0;
-      while (PyDict_Next(o, &pos, &key, &value)) flatten(value, nodes, tensors, containers, refusal, depth + 1);
+      while (PyDict_Next(o, &pos, &key, &value))
+        flatten(value, nodes, tensors, containers, refusal, depth + 1);
       return;
     }
   }
   nodes.push_back({Kind::Identity, 0, PyRef::borrow(o), {}});
 }
 
-// Matches `o` against the nodes from `at` on; advances it. On a difference, `why` (if given) says which.
-bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at, std::vector<PyObject*>& tensors,
-                std::string* why, const std::string& path) {
+// Matches `o` against the nodes from `at` on; advances it. On a difference, `why` (if given) says
+// which.
+bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at,
+                std::vector<PyObject*>& tensors, std::string* why, const std::string& path) {
   const StructureNode& n = nodes[at++];
   auto differ = [&](const std::string& expected, const std::string& found) {
     if (why != nullptr) *why = path + " was " + expected + " when recorded, is " + found;
@@ -147,7 +164,8 @@ bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at
   };
   switch (n.kind) {
     case Kind::Tensor:
-      if (reinterpret_cast<PyObject*>(Py_TYPE(o)) != n.type.get()) return differ("a tensor", short_text(o));
+      if (reinterpret_cast<PyObject*>(Py_TYPE(o)) != n.type.get())
+        return differ("a tensor", short_text(o));
       tensors.push_back(o);
       return true;
     case Kind::Value:
@@ -159,7 +177,8 @@ bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at
       if (reinterpret_cast<PyObject*>(Py_TYPE(o)) != n.type.get())
         return differ(n.kind == Kind::List ? "a list" : "a tuple", short_text(o));
       if (PySequence_Fast_GET_SIZE(o) != n.count)
-        return differ(std::to_string(n.count) + " long", std::to_string(PySequence_Fast_GET_SIZE(o)) + " long");
+        return differ(std::to_string(n.count) + " long",
+                      std::to_string(PySequence_Fast_GET_SIZE(o)) + " long");
       for (int32_t i = 0; i < n.count; ++i)
         if (!match_node(PySequence_Fast_GET_ITEM(o, i), nodes, at, tensors, why,
                         why != nullptr ? path + "[" + std::to_string(i) + "]" : path))
@@ -168,14 +187,18 @@ bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at
     }
     case Kind::Dict: {
       if (Py_TYPE(o) != &PyDict_Type) return differ("a dict", short_text(o));
-      if (PyDict_GET_SIZE(o) != n.count) return differ(std::to_string(n.count) + " long", "of another length");
+      if (PyDict_GET_SIZE(o) != n.count)
+        return differ(std::to_string(n.count) + " long", "of another length");
       PyObject *key, *value;
       Py_ssize_t pos = 0;
       Py_ssize_t i = 0;
       while (PyDict_Next(o, &pos, &key, &value)) {
         PyObject* expected = PyTuple_GET_ITEM(n.object.get(), i++);
-        if (!same_value(key, expected)) return differ("a dict with key " + repr(expected), "one with " + repr(key));
-        if (!match_node(value, nodes, at, tensors, why, why != nullptr ? path + "[" + repr(key) + "]" : path)) return false;
+        if (!same_value(key, expected))
+          return differ("a dict with key " + repr(expected), "one with " + repr(key));
+        if (!match_node(value, nodes, at, tensors, why,
+                        why != nullptr ? path + "[" + repr(key) + "]" : path))
+          return false;
       }
       return true;
     }
@@ -200,19 +223,21 @@ bool same_names(PyObject* a, PyObject* b) {
 
 std::string argument_path(size_t i, size_t nargs, PyObject* kwnames) {
   if (i < nargs) return "args[" + std::to_string(i) + "]";
-  const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, static_cast<Py_ssize_t>(i - nargs)));
+  const char* name =
+      PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, static_cast<Py_ssize_t>(i - nargs)));
   return std::string("argument ") + (name != nullptr ? name : "?");
 }
 
 }  // namespace
 
 ArgumentStructure ArgumentStructure::of(PyObject* const* args, size_t nargs, PyObject* kwnames,
-                                        std::vector<PyObject*>& tensors, std::vector<PyObject*>& containers,
-                                        std::string& refusal) {
+                                        std::vector<PyObject*>& tensors,
+                                        std::vector<PyObject*>& containers, std::string& refusal) {
   ArgumentStructure s;
   s.nargs_ = nargs;
   s.kwnames_ = PyRef::borrow(kwnames);
-  const size_t total = nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
+  const size_t total =
+      nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
   for (size_t i = 0; i < total; ++i) flatten(args[i], s.nodes_, tensors, containers, refusal, 0);
   return s;
 }
@@ -221,7 +246,8 @@ bool ArgumentStructure::match(PyObject* const* args, size_t nargs, PyObject* kwn
                               std::vector<PyObject*>& tensors) const {
   if (nargs != nargs_) return false;
   if (kwnames != kwnames_.get() && !same_names(kwnames, kwnames_.get())) return false;
-  const size_t total = nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
+  const size_t total =
+      nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
   size_t at = 0;
   static const std::string none;
   for (size_t i = 0; i < total; ++i)
@@ -229,16 +255,20 @@ bool ArgumentStructure::match(PyObject* const* args, size_t nargs, PyObject* kwn
   return true;
 }
 
-std::string ArgumentStructure::difference(PyObject* const* args, size_t nargs, PyObject* kwnames) const {
+std::string ArgumentStructure::difference(PyObject* const* args, size_t nargs,
+                                          PyObject* kwnames) const {
   if (nargs != nargs_)
-    return "recorded with " + std::to_string(nargs_) + " positional arguments, called with " + std::to_string(nargs);
+    return "recorded with " + std::to_string(nargs_) + " positional arguments, called with " +
+           std::to_string(nargs);
   if (!same_names(kwnames, kwnames_.get())) return "called with other keyword arguments";
-  const size_t total = nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
+  const size_t total =
+      nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
   size_t at = 0;
   std::vector<PyObject*> tensors;
   std::string why;
   for (size_t i = 0; i < total; ++i)
-    if (!match_node(args[i], nodes_, at, tensors, &why, argument_path(i, nargs, kwnames))) return why;
+    if (!match_node(args[i], nodes_, at, tensors, &why, argument_path(i, nargs, kwnames)))
+      return why;
   return "";
 }
 
@@ -249,7 +279,8 @@ void walk(const std::vector<StructureNode>& nodes, size_t& at, const std::string
   const StructureNode& n = nodes[at++];
   visit(n, path);
   if (n.kind == Kind::Tuple || n.kind == Kind::List)
-    for (int32_t i = 0; i < n.count; ++i) walk(nodes, at, path + "[" + std::to_string(i) + "]", visit);
+    for (int32_t i = 0; i < n.count; ++i)
+      walk(nodes, at, path + "[" + std::to_string(i) + "]", visit);
   if (n.kind == Kind::Dict)
     for (int32_t i = 0; i < n.count; ++i)
       walk(nodes, at, path + "[" + repr(PyTuple_GET_ITEM(n.object.get(), i)) + "]", visit);
@@ -259,28 +290,30 @@ void walk(const std::vector<StructureNode>& nodes, size_t& at, const std::string
 
 std::vector<std::string> ArgumentStructure::describe() const {
   std::vector<std::string> lines;
-  const size_t total = nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_.get())) : 0);
+  const size_t total =
+      nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_.get())) : 0);
   size_t at = 0;
   for (size_t i = 0; i < total; ++i) {
-    walk(nodes_, at, argument_path(i, nargs_, kwnames_.get()), [&](const StructureNode& n, const std::string& path) {
-      switch (n.kind) {
-        case Kind::Value:
-          lines.push_back(path + " == " + repr(n.object.get()));
-          break;
-        case Kind::Identity:
-          lines.push_back(path + " is " + short_text(n.object.get()));
-          break;
-        case Kind::List:
-        case Kind::Tuple:
-          lines.push_back("len(" + path + ") == " + std::to_string(n.count));
-          break;
-        case Kind::Dict:
-          lines.push_back("list(" + path + ") == list(" + repr(n.object.get()) + ")");
-          break;
-        default:
-          break;
-      }
-    });
+    walk(nodes_, at, argument_path(i, nargs_, kwnames_.get()),
+         [&](const StructureNode& n, const std::string& path) {
+           switch (n.kind) {
+             case Kind::Value:
+               lines.push_back(path + " == " + repr(n.object.get()));
+               break;
+             case Kind::Identity:
+               lines.push_back(path + " is " + short_text(n.object.get()));
+               break;
+             case Kind::List:
+             case Kind::Tuple:
+               lines.push_back("len(" + path + ") == " + std::to_string(n.count));
+               break;
+             case Kind::Dict:
+               lines.push_back("list(" + path + ") == list(" + repr(n.object.get()) + ")");
+               break;
+             default:
+               break;
+           }
+         });
   }
   return lines;
 }
@@ -308,12 +341,15 @@ std::vector<std::string> ArgumentStructure::tensor_names(PyObject* callable) con
       positional.push_back(PyUnicode_AsUTF8(PyTuple_GET_ITEM(names.get(), i)));
   }
   std::vector<std::string> out;
-  const size_t total = nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_.get())) : 0);
+  const size_t total =
+      nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_.get())) : 0);
   size_t at = 0;
   for (size_t i = 0; i < total; ++i) {
     std::string base = "a" + std::to_string(i);
     if (i < nargs_ && i < positional.size()) base = positional[i];
-    if (i >= nargs_) base = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames_.get(), static_cast<Py_ssize_t>(i - nargs_)));
+    if (i >= nargs_)
+      base =
+          PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames_.get(), static_cast<Py_ssize_t>(i - nargs_)));
     walk(nodes_, at, base, [&](const StructureNode& n, const std::string& path) {
       if (n.kind != Kind::Tensor) return;
       std::string name;
@@ -338,12 +374,14 @@ int ArgumentStructure::traverse(visitproc visit, void* arg) const {
   return 0;
 }
 
-// ---- results --------------------------------------------------------------------------------------------
+// ---- results
+// --------------------------------------------------------------------------------------------
 namespace {
 
 // The fields of a dataclass instance, or nullptr.
 PyRef dataclass_fields(PyObject* o) {
-  PyRef fields = PyRef::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__dataclass_fields__"));
+  PyRef fields = PyRef::steal(
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__dataclass_fields__"));
   if (!fields || !PyDict_Check(fields.get())) {
     PyErr_Clear();
     return {};
@@ -373,7 +411,8 @@ void take_apart(PyObject* o, PyObject* const* args, size_t nargs, std::vector<St
     refusal = "the result is nested too deeply";
     return;
   }
-  const bool tuple = type == &PyTuple_Type || is_torch_size(type) || is_named_tuple(type) || is_struct_sequence(type);
+  const bool tuple = type == &PyTuple_Type || is_torch_size(type) || is_named_tuple(type) ||
+                     is_struct_sequence(type);
   if (tuple || type == &PyList_Type) {
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
     nodes.push_back({tuple ? Kind::Tuple : Kind::List, static_cast<int32_t>(n), {}, type_ref()});
@@ -383,12 +422,15 @@ void take_apart(PyObject* o, PyObject* const* args, size_t nargs, std::vector<St
   }
   const bool ordered = PyDict_Check(o) && type != &PyDict_Type;
   PyRef fields = dataclass_fields(o);
-  if (PyDict_Check(o) && (type == &PyDict_Type || std::strcmp(type->tp_name, "collections.OrderedDict") == 0 || fields)) {
+  if (PyDict_Check(o) && (type == &PyDict_Type ||
+                          std::strcmp(type->tp_name, "collections.OrderedDict") == 0 || fields)) {
     // Dicts, ordered dicts, and dict-like dataclasses (whose attributes are their items).
     PyRef keys = PyRef::steal(PySequence_Tuple(o));
-    nodes.push_back({ordered ? Kind::Fields : Kind::Dict, static_cast<int32_t>(PyTuple_GET_SIZE(keys.get())), keys, type_ref()});
+    nodes.push_back({ordered ? Kind::Fields : Kind::Dict,
+                     static_cast<int32_t>(PyTuple_GET_SIZE(keys.get())), keys, type_ref()});
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i)
-      take_apart(PyDict_GetItem(o, PyTuple_GET_ITEM(keys.get(), i)), args, nargs, nodes, tensors, refusal, depth + 1);
+      take_apart(PyDict_GetItem(o, PyTuple_GET_ITEM(keys.get(), i)), args, nargs, nodes, tensors,
+                 refusal, depth + 1);
     return;
   }
   if (fields) {
@@ -407,14 +449,16 @@ void take_apart(PyObject* o, PyObject* const* args, size_t nargs, std::vector<St
     }
     return;
   }
-  refusal = is_any_tensor(o) ? std::string("the result holds a tensor subclass (") + type->tp_name + ")"
-                             : std::string("the result holds a ") + type->tp_name + ", which cannot be made again";
+  refusal =
+      is_any_tensor(o)
+          ? std::string("the result holds a tensor subclass (") + type->tp_name + ")"
+          : std::string("the result holds a ") + type->tp_name + ", which cannot be made again";
 }
 
 PyObject* make_fields(const StructureNode& n, PyObject* const* values);
 
-PyObject* put_together(const std::vector<StructureNode>& nodes, size_t& at, const std::vector<at::Tensor>& tensors,
-                       PyObject* const* args) {
+PyObject* put_together(const std::vector<StructureNode>& nodes, size_t& at,
+                       const std::vector<at::Tensor>& tensors, PyObject* const* args) {
   const StructureNode& n = nodes[at++];
   switch (n.kind) {
     case Kind::Tensor:
@@ -452,7 +496,8 @@ PyObject* put_together(const std::vector<StructureNode>& nodes, size_t& at, cons
       PyRef dict = PyRef::steal(PyDict_New());
       for (int32_t i = 0; dict && i < n.count; ++i) {
         PyRef e = PyRef::steal(put_together(nodes, at, tensors, args));
-        if (!e || PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(n.object.get(), i), e.get()) < 0) return nullptr;
+        if (!e || PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(n.object.get(), i), e.get()) < 0)
+          return nullptr;
       }
       return dict.release();
     }
@@ -475,7 +520,8 @@ PyObject* make_fields(const StructureNode& n, PyObject* const* values) {
   if (std::strcmp(type->tp_name, "collections.OrderedDict") == 0) {
     PyRef dict = PyRef::steal(PyObject_CallNoArgs(n.type.get()));
     for (int32_t i = 0; dict && i < n.count; ++i)
-      if (PyObject_SetItem(dict.get(), PyTuple_GET_ITEM(n.object.get(), i), values[i]) < 0) return nullptr;
+      if (PyObject_SetItem(dict.get(), PyTuple_GET_ITEM(n.object.get(), i), values[i]) < 0)
+        return nullptr;
     return dict.release();
   }
   if (PyDict_Check(n.type.get()) || PyType_IsSubtype(type, &PyDict_Type)) {
@@ -503,8 +549,11 @@ std::string text_of(const std::vector<StructureNode>& nodes, size_t& at, bool& l
     case Kind::Tensor:
       return "$" + std::to_string(n.count);
     case Kind::Value:
-      if (PyFunction_Check(n.object.get()) || PyType_Check(n.object.get()) || PyModule_Check(n.object.get())) literal = false;
-      if (PyFloat_Check(n.object.get()) && !std::isfinite(PyFloat_AS_DOUBLE(n.object.get()))) literal = false;
+      if (PyFunction_Check(n.object.get()) || PyType_Check(n.object.get()) ||
+          PyModule_Check(n.object.get()))
+        literal = false;
+      if (PyFloat_Check(n.object.get()) && !std::isfinite(PyFloat_AS_DOUBLE(n.object.get())))
+        literal = false;
       return repr(n.object.get());
     case Kind::List:
     case Kind::Tuple: {
@@ -518,7 +567,8 @@ std::string text_of(const std::vector<StructureNode>& nodes, size_t& at, bool& l
     case Kind::Fields: {
       std::string s = "{";
       for (int32_t i = 0; i < n.count; ++i)
-        s += (i ? ", " : "") + repr(PyTuple_GET_ITEM(n.object.get(), i)) + ": " + text_of(nodes, at, literal);
+        s += (i ? ", " : "") + repr(PyTuple_GET_ITEM(n.object.get(), i)) + ": " +
+             text_of(nodes, at, literal);
       return s + "}";
     }
     case Kind::Identity:
@@ -538,7 +588,8 @@ ResultStructure ResultStructure::of(PyObject* result, PyObject* const* args, siz
   return s;
 }
 
-PyObject* ResultStructure::build(const std::vector<at::Tensor>& tensors, PyObject* const* args, size_t /*nargs*/) const {
+PyObject* ResultStructure::build(const std::vector<at::Tensor>& tensors, PyObject* const* args,
+                                 size_t /*nargs*/) const {
   size_t at = 0;
   return put_together(nodes_, at, tensors, args);
 }

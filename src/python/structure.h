@@ -1,4 +1,5 @@
-// The structure of Python values around tensors: how arguments are taken apart and results put together.
+// The structure of Python values around tensors: how arguments are taken apart and results put
+// together.
 #pragma once
 
 #include <Python.h>
@@ -24,7 +25,7 @@ struct StructureNode {
     List,      // `count` children
     Dict,      // `count` children; `object` is the tuple of keys, in order
     Argument,  // results only: the argument object with prefix index `count`
-    Fields,    // results only: a dataclass or dict subclass `type` with attributes; keys in `object`
+    Fields,  // results only: a dataclass or dict subclass `type` with attributes; keys in `object`
   };
   Kind kind;
   int32_t count = 0;
@@ -35,19 +36,20 @@ struct StructureNode {
 // Is `object` a tensor that is taken as one (exactly torch.Tensor or torch.nn.Parameter)?
 bool is_plain_tensor(PyObject* object);
 bool is_any_tensor(PyObject* object);
-const at::Tensor& tensor_of(PyObject* object);  // of a tensor object
+const at::Tensor& tensor_of(PyObject* object);    // of a tensor object
 PyObject* wrap_tensor(const at::Tensor& tensor);  // new reference
 
 // Arguments of a call.
 class ArgumentStructure {
  public:
-  // Appends the tensors found. Keyword names are part of the structure. Sets `refusal` if an argument cannot
-  // be handled (a tensor subclass).
+  // Appends the tensors found. Keyword names are part of the structure. Sets `refusal` if an
+  // argument cannot be handled (a tensor subclass).
   static ArgumentStructure of(PyObject* const* args, size_t nargs, PyObject* kwnames,
                               std::vector<PyObject*>& tensors, std::vector<PyObject*>& containers,
                               std::string& refusal);
   // True if the call has this structure; `tensors` is filled (borrowed).
-  bool match(PyObject* const* args, size_t nargs, PyObject* kwnames, std::vector<PyObject*>& tensors) const;
+  bool match(PyObject* const* args, size_t nargs, PyObject* kwnames,
+             std::vector<PyObject*>& tensors) const;
   // The first difference, in words.
   std::string difference(PyObject* const* args, size_t nargs, PyObject* kwnames) const;
   // One line per leaf that is no tensor: "args[1] == 2".
@@ -65,12 +67,13 @@ class ArgumentStructure {
 // The result of a call.
 class ResultStructure {
  public:
-  // Takes `result` apart; tensors are appended (borrowed from result). Sets `refusal` if it holds an object
-  // that could not be made again.
-  static ResultStructure of(PyObject* result, PyObject* const* args, size_t nargs, std::vector<PyObject*>& tensors,
-                            std::string& refusal);
+  // Takes `result` apart; tensors are appended (borrowed from result). Sets `refusal` if it holds
+  // an object that could not be made again.
+  static ResultStructure of(PyObject* result, PyObject* const* args, size_t nargs,
+                            std::vector<PyObject*>& tensors, std::string& refusal);
   // A new reference; nullptr with an exception set on failure.
-  PyObject* build(const std::vector<at::Tensor>& tensors, PyObject* const* args, size_t nargs) const;
+  PyObject* build(const std::vector<at::Tensor>& tensors, PyObject* const* args,
+                  size_t nargs) const;
   // As a Python expression with $0, $1, ... for tensors; "" if it has no literal form.
   std::string expression() const;
 

@@ -14,8 +14,8 @@ namespace fulgurite::python {
 PyObject* call_trace(const ir::Trace& t, PyObject* args) {
   const auto given = static_cast<size_t>(PyTuple_GET_SIZE(args));
   if (given != t.inputs.size())
-    throw UserError("FG-310", "trace " + t.name + " takes " + std::to_string(t.inputs.size()) + " inputs, " +
-                                  std::to_string(given) + " were given");
+    throw UserError("FG-310", "trace " + t.name + " takes " + std::to_string(t.inputs.size()) +
+                                  " inputs, " + std::to_string(given) + " were given");
   std::vector<c10::IValue> env(t.values.size());
   for (size_t i = 0; i < given; ++i) {
     PyObject* o = PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i));
@@ -28,8 +28,8 @@ PyObject* call_trace(const ir::Trace& t, PyObject* args) {
     } else if (PyLong_Check(o)) {
       env[t.inputs[i]] = static_cast<int64_t>(PyLong_AsLongLong(o));
     } else if (o != Py_None) {
-      throw UserError("FG-311", "input " + t.value(t.inputs[i]).name + " of trace " + t.name + " should be a tensor or a number, is " +
-                                    Py_TYPE(o)->tp_name);
+      throw UserError("FG-311", "input " + t.value(t.inputs[i]).name + " of trace " + t.name +
+                                    " should be a tensor or a number, is " + Py_TYPE(o)->tp_name);
     }
   }
   for (size_t id = 0; id < t.values.size(); ++id)

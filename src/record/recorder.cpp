@@ -67,14 +67,16 @@ bool same_geometry(const ir::Value& v, const c10::TensorImpl* impl) {
   const ir::TensorType& type = v.tensor();
   const auto sizes = impl->sizes();
   const auto strides = impl->strides();
-  return v.offset == impl->storage_offset() && type.dtype == c10::typeMetaToScalarType(impl->dtype()) &&
+  return v.offset == impl->storage_offset() &&
+         type.dtype == c10::typeMetaToScalarType(impl->dtype()) &&
          std::equal(sizes.begin(), sizes.end(), type.sizes.begin(), type.sizes.end()) &&
          std::equal(strides.begin(), strides.end(), type.strides.begin(), type.strides.end());
 }
 
 bool is_plain(const at::Tensor& t) {
   return t.layout() == at::kStrided && !t.is_nested() && !t.is_quantized() &&
-         !t.key_set().has(DispatchKey::Python) && !t.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+         !t.key_set().has(DispatchKey::Python) &&
+         !t.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
 }
 
 }  // namespace
@@ -124,8 +126,8 @@ struct Recorder::Impl {
   std::unordered_set<const c10::StorageImpl*> written_with_grad;
   std::unordered_set<const c10::TensorImpl*> given;  // inputs and externals
   bool ambient_inference = c10::InferenceMode::is_enabled();
-  int nesting = 0;       // inside how many leaf operators that keep the key on
-  int32_t region = -1;   // innermost open region
+  int nesting = 0;      // inside how many leaf operators that keep the key on
+  int32_t region = -1;  // innermost open region
   size_t next_result = 0;
   size_t operators = 0;
   Position position;
@@ -134,7 +136,8 @@ struct Recorder::Impl {
     if (refusal) return;
     update_position();
     std::string text = message;
-    if (!position.file.empty()) text = position.file + ":" + std::to_string(position.line) + ": " + text;
+    if (!position.file.empty())
+      text = position.file + ":" + std::to_string(position.line) + ": " + text;
     refusal.emplace(code, text);
   }
 
@@ -145,13 +148,16 @@ struct Recorder::Impl {
   int32_t location() {
     if (position.file.empty()) return -1;
     std::string key = position.file + ":" + std::to_string(position.line);
-    auto [it, inserted] = location_ids.emplace(std::move(key), static_cast<int32_t>(locations.size()));
+    auto [it, inserted] =
+        location_ids.emplace(std::move(key), static_cast<int32_t>(locations.size()));
     if (inserted) locations.push_back({position.file, position.line});
     return it->second;
   }
 
-  // ---- values --------------------------------------------------------------------------------------
-  ValueId new_value(const at::Tensor& t, int32_t producer, std::string value_name, ir::ValueKind kind) {
+  // ---- values
+  // --------------------------------------------------------------------------------------
+  ValueId new_value(const at::Tensor& t, int32_t producer, std::string value_name,
+                    ir::ValueKind kind) {
     auto* impl = t.unsafeGetTensorImpl();
     const auto id = static_cast<ValueId>(values.size());
     ir::Value v = describe(t);
@@ -162,7 +168,8 @@ struct Recorder::Impl {
     f.version_counter = version_counter_of(impl);
     f.producer = producer;
     if (f.storage != nullptr) {
-      v.storage = storage_ids.emplace(f.storage, static_cast<int32_t>(storage_ids.size())).first->second;
+      v.storage =
+          storage_ids.emplace(f.storage, static_cast<int32_t>(storage_ids.size())).first->second;
       by_storage[f.storage].push_back(id);
       weak_storages.emplace_back(
           c10::weak_intrusive_ptr<c10::StorageImpl>(impl->storage().getWeakStorageImpl()));
@@ -247,7 +254,8 @@ struct Recorder::Impl {
   }
 
   ValueId alias(const at::Tensor& t, ValueId of) {
-    PendingBind p{ir::Bind{prims::data(), {Arg(of)}, {}, location(), region, c10::GradMode::is_enabled()}};
+    PendingBind p{
+        ir::Bind{prims::data(), {Arg(of)}, {}, location(), region, c10::GradMode::is_enabled()}};
     const ValueId id = new_result(t, static_cast<int32_t>(binds.size()));
     p.bind.results.emplace_back(id);
     binds.push_back(std::move(p));
@@ -259,13 +267,15 @@ struct Recorder::Impl {
     // A write through a view gave its base a history: passes see that from the write itself.
     if (t.grad_fn() != nullptr && written_with_grad.count(facts[id].storage) > 0) return;
     if (t.grad_fn() != nullptr) {
-      refuse("FG-120", "a tensor got its history from a custom autograd Function, which is not compiled yet");
+      refuse("FG-120",
+             "a tensor got its history from a custom autograd Function, which is not compiled yet");
     } else {
       refuse("FG-121", "requires_grad of a tensor was changed inside the function");
     }
   }
 
-  // ---- arguments and results -----------------------------------------------------------------------
+  // ---- arguments and results
+  // -----------------------------------------------------------------------
   ValueId tensor_arg(const at::Tensor& t) { return t.defined() ? use(t) : kNoValue; }
 
   Arg argument(const IValue& v) {
@@ -280,11 +290,14 @@ struct Recorder::Impl {
     }
     if (v.isTensorList() || v.isOptionalTensorList()) {
       ValueList list;
-      for (const IValue& e : v.toListRef()) list.push_back(e.isTensor() ? tensor_arg(e.toTensor()) : kNoValue);
+      for (const IValue& e : v.toListRef())
+        list.push_back(e.isTensor() ? tensor_arg(e.toTensor()) : kNoValue);
       return Arg(std::move(list));
     }
     if (v.isGenerator()) {
-      refuse("FG-130", "an explicit torch.Generator is passed to a random operator, which is not compiled yet");
+      refuse(
+          "FG-130",
+          "an explicit torch.Generator is passed to a random operator, which is not compiled yet");
       return Arg(IValue());
     }
     if (v.isList()) return Arg(v.deepcopy());
@@ -298,9 +311,9 @@ struct Recorder::Impl {
     return args;
   }
 
-  // The value of a result tensor. A result that is an argument (in-place, out=) is the same variable:
-  // it gets a new value after the write, so that facts which the write changed (requires_grad, geometry)
-  // are those after it.
+  // The value of a result tensor. A result that is an argument (in-place, out=) is the same
+  // variable: it gets a new value after the write, so that facts which the write changed
+  // (requires_grad, geometry) are those after it.
   ValueId result_tensor(const at::Tensor& t, int32_t producer) {
     if (!t.defined()) return kNoValue;
     return new_result(t, producer);
@@ -322,7 +335,8 @@ struct Recorder::Impl {
     }
   }
 
-  // ---- what the program reads out of tensors -------------------------------------------------------
+  // ---- what the program reads out of tensors
+  // -------------------------------------------------------
   void expect_results(size_t index, const Stack& stack) {
     const Op op = binds[index].bind.op;
     const auto& returns = op.schema().returns();
@@ -335,10 +349,13 @@ struct Recorder::Impl {
       }
       if (!(v.isInt() || v.isDouble() || v.isBool()) || ops::reads_only_metadata(op)) {
         if (v.isComplexDouble())
-          refuse("FG-131", op.id() + " reads a complex number out of a tensor, which is not compiled yet");
+          refuse("FG-131",
+                 op.id() + " reads a complex number out of a tensor, which is not compiled yet");
         continue;
       }
-      const auto kind = v.isInt() ? ir::ScalarKind::Int : v.isDouble() ? ir::ScalarKind::Float : ir::ScalarKind::Bool;
+      const auto kind = v.isInt()      ? ir::ScalarKind::Int
+                        : v.isDouble() ? ir::ScalarKind::Float
+                                       : ir::ScalarKind::Bool;
       const auto id = static_cast<ValueId>(values.size());
       ir::Value number;
       number.name = "n" + std::to_string(next_result++);
@@ -346,17 +363,21 @@ struct Recorder::Impl {
       values.push_back(std::move(number));
       facts.push_back({nullptr, nullptr, static_cast<int32_t>(index)});
       binds[index].bind.results[i] = id;
-      const Op& expect = v.isInt() ? prims::expect_int() : v.isDouble() ? prims::expect_float() : prims::expect_bool();
+      const Op& expect = v.isInt()      ? prims::expect_int()
+                         : v.isDouble() ? prims::expect_float()
+                                        : prims::expect_bool();
       push(expect, {Arg(id), Arg(v)});
     }
   }
 
   void push(const Op& op, std::vector<Arg> args) {
-    binds.push_back({ir::Bind{op, std::move(args), {}, location(), region, c10::GradMode::is_enabled()}});
+    binds.push_back(
+        {ir::Bind{op, std::move(args), {}, location(), region, c10::GradMode::is_enabled()}});
   }
 
-  // ---- one operator --------------------------------------------------------------------------------
-  // Does the operator change the shape (or the storage) of a tensor that was there before the run?
+  // ---- one operator
+  // -------------------------------------------------------------------------------- Does the
+  // operator change the shape (or the storage) of a tensor that was there before the run?
   bool changes_given_tensor(const Op& op, const Stack& stack) const {
     if (!ops::changes_geometry_in_place(op)) return false;
     const IValue& self = stack[stack.size() - op.schema().arguments().size()];
@@ -376,20 +397,24 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   ++operators;
   update_position();
   PendingBind p{ir::Bind{op, {}, {}, location(), region, c10::GradMode::is_enabled()}};
-  if (ops::lifts_constant(op) && stack->back().isTensor() && find(stack->back().toTensor()) == kNoValue) {
+  if (ops::lifts_constant(op) && stack->back().isTensor() &&
+      find(stack->back().toTensor()) == kNoValue) {
     // torch.tensor(...): the contents are a literal of the program.
     const at::Tensor& t = stack->back().toTensor();
     ExcludeKey off(kKey);
-    const ValueId id = new_value(t, -1, "c" + std::to_string(values.size()), ir::ValueKind::Constant);
+    const ValueId id =
+        new_value(t, -1, "c" + std::to_string(values.size()), ir::ValueKind::Constant);
     values[id].constant = t.detach().clone();
     p.bind.args.emplace_back(id);
   } else {
     p.bind.args = arguments(*stack, schema.arguments().size());
   }
   if (changes_given_tensor(op, *stack))
-    refuse("FG-140", op.id() + " changes the shape of a tensor that the caller can see, which is not compiled yet");
-  // The autograd kernel of a mutable operator may clone what it must save before it writes. That clone is
-  // part of the program: the key stays on, and the operator itself is pushed after it.
+    refuse("FG-140",
+           op.id() +
+               " changes the shape of a tensor that the caller can see, which is not compiled yet");
+  // The autograd kernel of a mutable operator may clone what it must save before it writes. That
+  // clone is part of the program: the key stays on, and the operator itself is pushed after it.
   const bool key_stays_on = schema.is_mutable() && c10::GradMode::is_enabled();
   size_t index = binds.size();
   if (!key_stays_on) binds.push_back(p);
@@ -412,7 +437,8 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   }
   if (key_stays_on)
     for (size_t a : ops::written_arguments(binds[index].bind))
-      ir::for_each_value(binds[index].bind.args[a], [&](ValueId id) { written_with_grad.insert(facts[id].storage); });
+      ir::for_each_value(binds[index].bind.args[a],
+                         [&](ValueId id) { written_with_grad.insert(facts[id].storage); });
   PendingBind done = std::move(binds[index]);
   results(done, static_cast<int32_t>(index), *stack);
   binds[index] = std::move(done);
@@ -434,15 +460,19 @@ bool Recorder::Impl::filled_behind_our_back(const Op& op, const Stack& stack, si
     bool written = false;
     for (size_t q = producer + 1; q < binds.size() && !written; ++q) {
       if (!binds[q].bind.op.schema().is_mutable()) continue;
-      ir::for_each_arg(binds[q].bind, [&](ValueId a) { written = written || facts[a].storage == facts[id].storage; });
+      ir::for_each_arg(binds[q].bind, [&](ValueId a) {
+        written = written || facts[a].storage == facts[id].storage;
+      });
     }
     if (!written) return true;
   }
   return false;
 }
 
-// A composite may read an integer tensor in C++ and pass on what it found as numbers (ctc_loss's lengths).
-void Recorder::Impl::check_integers_are_read(const Op& op, const std::vector<Arg>& args, size_t first_bind) {
+// A composite may read an integer tensor in C++ and pass on what it found as numbers (ctc_loss's
+// lengths).
+void Recorder::Impl::check_integers_are_read(const Op& op, const std::vector<Arg>& args,
+                                             size_t first_bind) {
   for (const Arg& a : args) {
     ir::for_each_value(a, [&](ValueId id) {
       const auto dtype = values[id].tensor().dtype;
@@ -450,16 +480,21 @@ void Recorder::Impl::check_integers_are_read(const Op& op, const std::vector<Arg
       for (size_t i = first_bind; i < binds.size(); ++i) {
         bool used = false;
         for_each_arg(binds[i].bind, [&](ValueId used_id) {
-          used = used || used_id == id || (facts[id].storage != nullptr && facts[used_id].storage == facts[id].storage);
+          used = used || used_id == id ||
+                 (facts[id].storage != nullptr && facts[used_id].storage == facts[id].storage);
         });
         if (used) return;
       }
-      refuse("FG-133", op.id() + " reads the numbers in an integer tensor without an operator that could be recorded");
+      refuse(
+          "FG-133",
+          op.id() +
+              " reads the numbers in an integer tensor without an operator that could be recorded");
     });
   }
 }
 
-void Recorder::Impl::composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack) {
+void Recorder::Impl::composite(const c10::OperatorHandle& handle, DispatchKeySet below,
+                               Stack* stack) {
   const Op op(handle);
   update_position();
   const size_t arg_count = op.schema().arguments().size();
@@ -482,7 +517,11 @@ void Recorder::Impl::composite(const c10::OperatorHandle& handle, DispatchKeySet
   if (filled_behind_our_back(op, *stack, first_bind)) {
     for (size_t i = first_bind; i < binds.size(); ++i) binds[i].dead = true;
     for (size_t i = region_id; i < regions.size(); ++i) region_dead[i] = true;
-    PendingBind p{ir::Bind{op, regions[region_id].args, {}, regions[region_id].location, region,
+    PendingBind p{ir::Bind{op,
+                           regions[region_id].args,
+                           {},
+                           regions[region_id].location,
+                           region,
                            c10::GradMode::is_enabled()}};
     const auto index = static_cast<int32_t>(binds.size());
     results(p, index, *stack);
@@ -496,7 +535,8 @@ void Recorder::Impl::composite(const c10::OperatorHandle& handle, DispatchKeySet
       regions[region_id].results.emplace_back(find(v.toTensor()));
     } else if (v.isTensorList()) {
       ValueList list;
-      for (const IValue& e : v.toListRef()) list.push_back(e.toTensor().defined() ? find(e.toTensor()) : kNoValue);
+      for (const IValue& e : v.toListRef())
+        list.push_back(e.toTensor().defined() ? find(e.toTensor()) : kNoValue);
       regions[region_id].results.emplace_back(std::move(list));
     } else {
       regions[region_id].results.emplace_back(kNoValue);
@@ -526,10 +566,12 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet ks, Stack* stack) {
   }
   Recorder::Impl& r = recorder->impl();
   if (r.nesting > 0) {
-    // Inside a leaf that kept the key on: only what its autograd kernel itself calls belongs to the program.
-    const bool autograd_kernel = r.nesting == 1 &&
-                                 !c10::impl::tls_is_dispatch_key_excluded(DispatchKey::AutogradFunctionality) &&
-                                 !c10::impl::tls_is_dispatch_key_excluded(DispatchKey::ADInplaceOrView);
+    // Inside a leaf that kept the key on: only what its autograd kernel itself calls belongs to the
+    // program.
+    const bool autograd_kernel =
+        r.nesting == 1 &&
+        !c10::impl::tls_is_dispatch_key_excluded(DispatchKey::AutogradFunctionality) &&
+        !c10::impl::tls_is_dispatch_key_excluded(DispatchKey::ADInplaceOrView);
     if (!autograd_kernel) {
       ExcludeKey off(kKey);
       op.redispatchBoxed(below, stack);
@@ -550,7 +592,8 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet ks, Stack* stack) {
     // Some operators have both a composite and a backend kernel: on that backend they are leaves.
     auto backend = below.highestBackendKey();
     if (backend == c10::BackendComponent::InvalidBit) backend = c10::BackendComponent::CPUBit;
-    composite = !op.hasKernelForDispatchKey(c10::toRuntimePerBackendFunctionalityKey(DispatchKey::Dense, backend));
+    composite = !op.hasKernelForDispatchKey(
+        c10::toRuntimePerBackendFunctionalityKey(DispatchKey::Dense, backend));
   }
   if (composite) {
     r.composite(op, below, stack);
@@ -561,7 +604,8 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet ks, Stack* stack) {
 
 }  // namespace
 
-// ---- Recorder -------------------------------------------------------------------------------------------
+// ---- Recorder
+// -------------------------------------------------------------------------------------------
 Recorder::Recorder(std::string name, PositionProvider where) : impl_(std::make_unique<Impl>()) {
   impl_->name = std::move(name);
   impl_->where = where;
@@ -574,8 +618,8 @@ ValueId Recorder::add_input(const at::Tensor& tensor, const std::string& name) {
   const ValueId known = r.find(tensor);
   if (known != kNoValue) return known;
   if (!is_plain(tensor)) {
-    r.refuse("FG-110", "argument " + name + " is a tensor of a kind that is not compiled yet (" + tensor.toString() +
-                           "); supported are strided, dense tensors");
+    r.refuse("FG-110", "argument " + name + " is a tensor of a kind that is not compiled yet (" +
+                           tensor.toString() + "); supported are strided, dense tensors");
     return kNoValue;
   }
   const ValueId id = r.new_value(tensor, -1, name, ir::ValueKind::Input);
@@ -596,7 +640,9 @@ Recorder::Scope::~Scope() {
   c10::impl::tls_set_dispatch_key_included(kKey, outer_included_);
 }
 
-void Recorder::refuse(const std::string& code, const std::string& message) { impl_->refuse(code, message); }
+void Recorder::refuse(const std::string& code, const std::string& message) {
+  impl_->refuse(code, message);
+}
 
 void Recorder::note_grad_access(const at::Tensor& leaf) {
   if (leaf.requires_grad() && leaf.is_leaf()) impl_->use(leaf);
@@ -624,7 +670,8 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
   for (const auto& leaf : r.leaves) {
     recording.leaves.push_back({leaf.tensor, leaf.grad.defined()});
     const at::Tensor now = leaf.tensor.grad();
-    if (leaf.grad_set || now.defined() != leaf.grad.defined() || (now.defined() && !now.is_same(leaf.grad)))
+    if (leaf.grad_set || now.defined() != leaf.grad.defined() ||
+        (now.defined() && !now.is_same(leaf.grad)))
       grad_writes.emplace_back(leaf.value, now.defined() ? r.use(now) : kNoValue);
   }
   if (r.refusal) {
@@ -655,7 +702,8 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
   std::vector<bool> region_used(r.regions.size(), false);
   for (const PendingBind& p : r.binds) {
     if (p.dead) continue;
-    for (int32_t g = p.bind.region; g >= 0 && !region_used[g]; g = r.regions[g].parent) region_used[g] = true;
+    for (int32_t g = p.bind.region; g >= 0 && !region_used[g]; g = r.regions[g].parent)
+      region_used[g] = true;
   }
   auto map_value = [&](ValueId id) {
     if (id == kNoValue) return kNoValue;
@@ -678,15 +726,23 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
       region_ids[g] = r.regions[g].parent >= 0 ? region_ids[r.regions[g].parent] : -1;
       continue;
     }
-    ir::Region region{r.regions[g].op, {}, {}, r.regions[g].location,
-                      r.regions[g].parent >= 0 ? region_ids[r.regions[g].parent] : -1, r.regions[g].module};
+    ir::Region region{r.regions[g].op,
+                      {},
+                      {},
+                      r.regions[g].location,
+                      r.regions[g].parent >= 0 ? region_ids[r.regions[g].parent] : -1,
+                      r.regions[g].module};
     for (const Arg& a : r.regions[g].args) region.args.push_back(map(a));
     for (const Result& x : r.regions[g].results) region.results.push_back(map(x));
     region_ids[g] = b.add_region(std::move(region));
   }
   for (const PendingBind& p : r.binds) {
     if (p.dead) continue;
-    ir::Bind bind{p.bind.op, {}, {}, p.bind.location, p.bind.region >= 0 ? region_ids[p.bind.region] : -1,
+    ir::Bind bind{p.bind.op,
+                  {},
+                  {},
+                  p.bind.location,
+                  p.bind.region >= 0 ? region_ids[p.bind.region] : -1,
                   p.bind.grad_mode};
     for (const Arg& a : p.bind.args) bind.args.push_back(map(a));
     for (const Result& x : p.bind.results) bind.results.push_back(map(x));
@@ -719,13 +775,15 @@ void install() {
   static std::unique_ptr<torch::Library> library;
   if (library) return;
   try {
-    auto lib = std::make_unique<torch::Library>(torch::Library::IMPL, "_", std::make_optional(kKey), __FILE__, __LINE__);
+    auto lib = std::make_unique<torch::Library>(torch::Library::IMPL, "_", std::make_optional(kKey),
+                                                __FILE__, __LINE__);
     lib->fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
     library = std::move(lib);
   } catch (const c10::Error& e) {
-    throw UserError("FG-002", std::string("the dispatch key ") + key_name() +
-                                  " is taken by another library in this process, so fulgurite cannot record: " +
-                                  e.what_without_backtrace());
+    throw UserError(
+        "FG-002", std::string("the dispatch key ") + key_name() +
+                      " is taken by another library in this process, so fulgurite cannot record: " +
+                      e.what_without_backtrace());
   }
 }
 
@@ -744,7 +802,8 @@ std::string self_test() {
   if (r.refusal) return r.refusal->what();
   if (r.trace->binds.size() != 2 || r.trace->binds[0].op.name() != "aten::add" ||
       r.trace->binds[1].op.name() != "aten::mul_")
-    return "expected the operators aten::add, aten::mul_ in the recording of a two-operator program, found " +
+    return "expected the operators aten::add, aten::mul_ in the recording of a two-operator "
+           "program, found " +
            std::to_string(r.trace->binds.size()) + " operators";
   return "";
 }

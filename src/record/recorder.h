@@ -1,15 +1,16 @@
 // The recorder writes down every operator that a program runs, while it runs for real.
 //
-// How it listens: a boxed fallback on one dispatch key above autograd (recorder_key()), switched on for
-// the recording thread alone by including the key in its thread-local key set. The fallback notes the
-// operator and its arguments, redispatches below itself, and notes the results. Composite operators are
-// redispatched with the key still on, so that their parts come back here: they become regions.
+// How it listens: a boxed fallback on one dispatch key above autograd (recorder_key()), switched on
+// for the recording thread alone by including the key in its thread-local key set. The fallback
+// notes the operator and its arguments, redispatches below itself, and notes the results. Composite
+// operators are redispatched with the key still on, so that their parts come back here: they become
+// regions.
 //
-// How it knows tensors: by TensorImpl, held weakly (so that nothing lives longer than in eager, and no
-// address is used twice while recording). A new TensorImpl on a known storage with known geometry is the
-// same value (autograd unpacks saved tensors so); with its own version counter it is `prims.data`.
-// A tensor that nobody introduced is an *external*: the caller of `finish` must know where it comes
-// from, or refuse.
+// How it knows tensors: by TensorImpl, held weakly (so that nothing lives longer than in eager, and
+// no address is used twice while recording). A new TensorImpl on a known storage with known
+// geometry is the same value (autograd unpacks saved tensors so); with its own version counter it
+// is `prims.data`. A tensor that nobody introduced is an *external*: the caller of `finish` must
+// know where it comes from, or refuse.
 //
 // What it cannot record soundly stops the recording with a reason; the program is not disturbed.
 #pragma once
@@ -48,11 +49,11 @@ struct LeafGrad {
 };
 
 struct Recording {
-  ir::TracePtr trace;                 // inputs: those added, then the externals
-  std::vector<External> externals;    // in the order in which they are inputs
+  ir::TracePtr trace;               // inputs: those added, then the externals
+  std::vector<External> externals;  // in the order in which they are inputs
   std::vector<LeafGrad> leaves;
-  std::optional<Refusal> refusal;     // the trace is absent then
-  size_t operators = 0;               // how many leaf operators ran
+  std::optional<Refusal> refusal;  // the trace is absent then
+  size_t operators = 0;            // how many leaf operators ran
 };
 
 class Recorder {
@@ -103,7 +104,8 @@ class Recorder {
 
 // Is a recording going on on this thread?
 bool recording();
-// Switches recording off on this thread for a while (compiled parts called by a recorded program ...).
+// Switches recording off on this thread for a while (compiled parts called by a recorded program
+// ...).
 class Pause {
  public:
   Pause();
@@ -115,7 +117,8 @@ class Pause {
   bool excluded_before_;
 };
 
-// Registers the fallback; throws UserError FG-002 if another library has taken the key. Called once.
+// Registers the fallback; throws UserError FG-002 if another library has taken the key. Called
+// once.
 void install();
 // Records and replays a small program; returns "" or what went wrong.
 std::string self_test();

@@ -1,5 +1,5 @@
-// The dispatch state in which compiled code runs: no autograd, no in-place-or-view bookkeeping, no autocast
-// (casts were recorded), and not seen by a recorder.
+// The dispatch state in which compiled code runs: no autograd, no in-place-or-view bookkeeping, no
+// autocast (casts were recorded), and not seen by a recorder.
 #pragma once
 
 #include <c10/core/DispatchKeySet.h>
@@ -11,7 +11,9 @@ namespace fulgurite::run {
 
 class BelowAutograd {
  public:
-  BelowAutograd() : guard_(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset) {}
+  BelowAutograd()
+      : guard_(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset) {
+  }
 
  private:
   c10::impl::ExcludeDispatchKeyGuard guard_;

@@ -34,10 +34,10 @@ void set_default_random_state(const at::Tensor& state) {
 // The history of the results of one call.
 struct CompiledBackward : torch::autograd::Node {
   std::shared_ptr<const Compiled> program;
-  std::vector<SavedVariable> saved;    // by slot
-  std::vector<c10::IValue> numbers;    // by slot, for numbers
-  std::vector<at::Tensor> inputs;      // for create_graph; undefined where the call itself overwrote it
-  std::vector<uint32_t> versions;      // of the inputs at the call
+  std::vector<SavedVariable> saved;  // by slot
+  std::vector<c10::IValue> numbers;  // by slot, for numbers
+  std::vector<at::Tensor> inputs;  // for create_graph; undefined where the call itself overwrote it
+  std::vector<uint32_t> versions;  // of the inputs at the call
   at::Tensor random_state;
   bool released = false;
 
@@ -70,7 +70,8 @@ struct CompiledBackward : torch::autograd::Node {
       if (slots[k].kind == SavedSlot::Kind::Number) {
         frame[t.inputs[k]] = numbers[k];
       } else {
-        frame[t.inputs[k]] = saved[k].unpack(slots[k].kind == SavedSlot::Kind::Output ? self : nullptr);
+        frame[t.inputs[k]] =
+            saved[k].unpack(slots[k].kind == SavedSlot::Kind::Output ? self : nullptr);
       }
     }
     if (!keep) {
@@ -96,7 +97,8 @@ struct CompiledBackward : torch::autograd::Node {
     return out;
   }
 
-  // A cotangent with the geometry that the backward trace was derived for; zeros if it is undefined.
+  // A cotangent with the geometry that the backward trace was derived for; zeros if it is
+  // undefined.
   static at::Tensor as_recorded(const at::Tensor& g, const ir::TensorType& type) {
     auto options = at::TensorOptions().dtype(type.dtype).device(type.device);
     if (!g.defined()) return at::empty_strided(type.sizes, type.strides, options).zero_();
@@ -109,7 +111,8 @@ struct CompiledBackward : torch::autograd::Node {
       if (t.values[id].kind == ir::ValueKind::Constant) frame[id] = t.values[id].constant;
   }
 
-  // create_graph: the functional trace runs once more, now under autograd, and is differentiated by it.
+  // create_graph: the functional trace runs once more, now under autograd, and is differentiated by
+  // it.
   variable_list apply_with_graph(const variable_list& gradients) {
     const auto& parts = program->parts();
     const ir::Trace& t = *parts.functional;
@@ -118,12 +121,15 @@ struct CompiledBackward : torch::autograd::Node {
     variable_list differentiable;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const at::Tensor& x = inputs[i];
-      TORCH_CHECK(x.defined(), "FG-181: create_graph through ", program->name(), ": the compiled call overwrote its input ",
-                  t.value(t.inputs[i]).name, ", which differentiating again needs");
+      TORCH_CHECK(x.defined(), "FG-181: create_graph through ", program->name(),
+                  ": the compiled call overwrote its input ", t.value(t.inputs[i]).name,
+                  ", which differentiating again needs");
       TORCH_CHECK(x.is_inference() || x._version() == versions[i],
-                  "one of the variables needed for gradient computation has been modified by an inplace operation: input ",
-                  t.value(t.inputs[i]).name, " of the compiled ", program->name(), " is at version ", x._version(),
-                  "; expected version ", versions[i], " instead (FG-181: differentiating again needs every input)");
+                  "one of the variables needed for gradient computation has been modified by an "
+                  "inplace operation: input ",
+                  t.value(t.inputs[i]).name, " of the compiled ", program->name(),
+                  " is at version ", x._version(), "; expected version ", versions[i],
+                  " instead (FG-181: differentiating again needs every input)");
       frame[t.inputs[i]] = x;
     }
     for (size_t i : parts.differentiable) differentiable.push_back(frame[t.inputs[i]].toTensor());
@@ -155,19 +161,22 @@ struct CompiledBackward : torch::autograd::Node {
       wanted.push_back(differentiable[k]);
       where.push_back(k);
     }
-    variable_list found = torch::autograd::grad(outputs, wanted, seeds, /*retain_graph=*/true, /*create_graph=*/true,
-                                                /*allow_unused=*/true);
+    variable_list found =
+        torch::autograd::grad(outputs, wanted, seeds, /*retain_graph=*/true, /*create_graph=*/true,
+                              /*allow_unused=*/true);
     for (size_t k = 0; k < where.size(); ++k) out[where[k]] = found[k];
     return out;
   }
 };
 
-std::vector<ir::ValueId> all_used_after_core(const ir::Trace& t, const std::vector<ir::ValueId>& attached) {
+std::vector<ir::ValueId> all_used_after_core(const ir::Trace& t,
+                                             const std::vector<ir::ValueId>& attached) {
   std::vector<ir::ValueId> keep = t.outputs;
   keep.insert(keep.end(), t.saved.begin(), t.saved.end());
   keep.insert(keep.end(), attached.begin(), attached.end());
   keep.insert(keep.end(), t.inputs.begin(), t.inputs.end());
-  for (size_t i = t.epilogue; i < t.binds.size(); ++i) for_each_arg(t.binds[i], [&](ir::ValueId id) { keep.push_back(id); });
+  for (size_t i = t.epilogue; i < t.binds.size(); ++i)
+    for_each_arg(t.binds[i], [&](ir::ValueId id) { keep.push_back(id); });
   return keep;
 }
 
@@ -181,7 +190,8 @@ std::vector<uint64_t> dependencies(const ir::Trace& t) {
     for_each_result(b, [&](ir::ValueId id) { mask[id] |= m; });
   }
   std::vector<uint64_t> out;
-  for (ir::ValueId id : t.outputs) out.push_back(id == ir::kNoValue ? 0 : mask[id] == 0 ? ~uint64_t{0} : mask[id]);
+  for (ir::ValueId id : t.outputs)
+    out.push_back(id == ir::kNoValue ? 0 : mask[id] == 0 ? ~uint64_t{0} : mask[id]);
   return out;
 }
 
@@ -192,7 +202,8 @@ Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
   core_ = std::make_unique<Plan>(t, 0, t.epilogue, all_used_after_core(t, parts_.attached));
   epilogue_ = std::make_unique<Plan>(t, t.epilogue, t.binds.size(), t.outputs);
   for (size_t id = 0; id < t.values.size(); ++id)
-    if (t.values[id].kind == ir::ValueKind::Constant) constants_.emplace_back(static_cast<ir::ValueId>(id), t.values[id].constant);
+    if (t.values[id].kind == ir::ValueKind::Constant)
+      constants_.emplace_back(static_cast<ir::ValueId>(id), t.values[id].constant);
   if (!has_gradient()) return;
   const ir::Trace& b = *parts_.backward;
   backward_.trace = parts_.backward;
@@ -204,7 +215,8 @@ Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
     for (size_t a : ops::written_arguments(t.binds[i]))
       ir::for_each_value(t.binds[i].args[a], [&](ir::ValueId id) {
         for (size_t k = 0; k < t.inputs.size(); ++k)
-          if (t.inputs[k] == id || (t.value(id).storage >= 0 && t.value(id).storage == t.value(t.inputs[k]).storage))
+          if (t.inputs[k] == id ||
+              (t.value(id).storage >= 0 && t.value(id).storage == t.value(t.inputs[k]).storage))
             overwritten_[k] = !(t.binds[i].op == prims::set_grad());
       });
   for (ir::ValueId id : t.saved) {
@@ -214,7 +226,8 @@ Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
       saves_numbers_ = true;
     } else if (t.value(id).kind == ir::ValueKind::Input) {
       s.kind = SavedSlot::Kind::Input;
-    } else if (std::find(parts_.attached.begin(), parts_.attached.end(), id) != parts_.attached.end()) {
+    } else if (std::find(parts_.attached.begin(), parts_.attached.end(), id) !=
+               parts_.attached.end()) {
       s.kind = SavedSlot::Kind::Output;
     }
     saved_.push_back(s);
@@ -245,13 +258,15 @@ void Compiled::run(const at::Tensor* const* inputs, std::vector<at::Tensor>& out
     outputs[k] = t.outputs[k] == ir::kNoValue ? at::Tensor() : frame[t.outputs[k]].toTensor();
 }
 
-void Compiled::attach(Frame& frame, const at::Tensor* const* inputs, const at::Tensor& random_state) const {
+void Compiled::attach(Frame& frame, const at::Tensor* const* inputs,
+                      const at::Tensor& random_state) const {
   const ir::Trace& t = *parts_.forward;
   auto node = c10::make_intrusive<CompiledBackward>();
   node->program = shared_from_this();
   torch::autograd::edge_list edges;
   edges.reserve(parts_.differentiable.size());
-  for (size_t i : parts_.differentiable) edges.push_back(torch::autograd::impl::gradient_edge(*inputs[i]));
+  for (size_t i : parts_.differentiable)
+    edges.push_back(torch::autograd::impl::gradient_edge(*inputs[i]));
   node->set_next_edges(std::move(edges));
   for (ir::ValueId id : parts_.attached) torch::autograd::set_history(frame[id].toTensor(), node);
   node->saved.resize(saved_.size());
@@ -268,7 +283,8 @@ void Compiled::attach(Frame& frame, const at::Tensor* const* inputs, const at::T
   node->versions.reserve(t.inputs.size());
   for (size_t i = 0; i < t.inputs.size(); ++i) {
     node->inputs.push_back(overwritten_[i] ? at::Tensor() : *inputs[i]);
-    node->versions.push_back(inputs[i]->is_inference() ? 0 : static_cast<uint32_t>(inputs[i]->_version()));
+    node->versions.push_back(
+        inputs[i]->is_inference() ? 0 : static_cast<uint32_t>(inputs[i]->_version()));
   }
   if (keeps_random_state_) node->random_state = random_state;
 }

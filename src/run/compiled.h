@@ -1,5 +1,5 @@
-// A compiled program: the plan of its functional part, the history that its results get, the plan of its
-// epilogue. It knows tensors only; whoever calls it has checked the guards.
+// A compiled program: the plan of its functional part, the history that its results get, the plan
+// of its epilogue. It knows tensors only; whoever calls it has checked the guards.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,7 +27,8 @@ struct SavedSlot {
 struct BackwardProgram {
   ir::TracePtr trace;
   std::unique_ptr<Plan> plan;
-  std::vector<uint64_t> depends_on;  // per gradient: bit k if it depends on cotangent k (63: any beyond)
+  std::vector<uint64_t>
+      depends_on;  // per gradient: bit k if it depends on cotangent k (63: any beyond)
 };
 
 class Compiled : public std::enable_shared_from_this<Compiled> {
@@ -35,9 +36,10 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   using Parts = passes::Lowered;
   explicit Compiled(Parts parts);
 
-  // Runs on `inputs` (arguments, then externals, as the trace has them). Throws prims::ValueGuardFailed
-  // with nothing changed if the data leave the recorded path, and whatever an operator throws, likewise
-  // with nothing changed (random state included) unless the epilogue had begun.
+  // Runs on `inputs` (arguments, then externals, as the trace has them). Throws
+  // prims::ValueGuardFailed with nothing changed if the data leave the recorded path, and whatever
+  // an operator throws, likewise with nothing changed (random state included) unless the epilogue
+  // had begun.
   void run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs) const;
 
   const Parts& parts() const { return parts_; }

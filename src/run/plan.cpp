@@ -19,7 +19,8 @@ void store_result(const Instruction& in, Frame& frame, size_t r, c10::IValue&& v
   } else if (where <= -2) {
     const auto& list = in.result_lists[static_cast<size_t>(-2 - where)];
     auto tensors = v.toTensorVector();
-    if (tensors.size() != list.size()) throw prims::ValueGuardFailed();  // another number of results than recorded
+    if (tensors.size() != list.size())
+      throw prims::ValueGuardFailed();  // another number of results than recorded
     for (size_t k = 0; k < list.size(); ++k)
       if (list[k] >= 0) frame[list[k]] = std::move(tensors[k]);
   }
@@ -38,7 +39,8 @@ void boxed_call(const Instruction& in, Frame& frame, std::vector<c10::IValue>& s
         break;
       case Operand::Kind::List: {
         std::vector<at::Tensor> tensors;
-        for (int32_t r : in.lists[o.index]) tensors.push_back(r < 0 ? at::Tensor() : frame[r].toTensor());
+        for (int32_t r : in.lists[o.index])
+          tensors.push_back(r < 0 ? at::Tensor() : frame[r].toTensor());
         stack.push_back(ir::boxed_list(tensors, in.list_types[i]));
         break;
       }
@@ -65,11 +67,13 @@ Plan::Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<i
   for (size_t i = begin; i < end; ++i) {
     const ir::Bind& bind = trace.binds[i];
     const auto& arguments = bind.op.schema().arguments();
-    Instruction in{&boxed_call, bind.op.handle(), nullptr, nullptr, {}, {}, {}, {}, {}, bind.grad_mode};
+    Instruction in{&boxed_call, bind.op.handle(), nullptr, nullptr, {}, {}, {}, {},
+                   {},          bind.grad_mode};
     in.list_types.resize(bind.args.size());
     for (size_t a = 0; a < bind.args.size(); ++a) {
       const auto& type = arguments[a].real_type();
-      if (const auto* id = std::get_if<ir::ValueId>(&bind.args[a]); id != nullptr && *id != ir::kNoValue) {
+      if (const auto* id = std::get_if<ir::ValueId>(&bind.args[a]);
+          id != nullptr && *id != ir::kNoValue) {
         in.operands.push_back({Operand::Kind::Register, *id});
       } else if (const auto* list = std::get_if<ir::ValueList>(&bind.args[a])) {
         in.operands.push_back({Operand::Kind::List, static_cast<int32_t>(lists_.size())});
@@ -101,8 +105,9 @@ Plan::Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<i
     for_each_arg(bind, free_if_dead);
     for_each_result(bind, free_if_dead);
     random_ = random_ || ops::is_random(bind.op);
-    value_guards_ = value_guards_ || bind.op == prims::expect_int() || bind.op == prims::expect_float() ||
-                    bind.op == prims::expect_bool() || bind.op == prims::expect_sizes();
+    value_guards_ = value_guards_ || bind.op == prims::expect_int() ||
+                    bind.op == prims::expect_float() || bind.op == prims::expect_bool() ||
+                    bind.op == prims::expect_sizes();
     uniform_grad_mode_ = uniform_grad_mode_ && bind.grad_mode == trace.binds[begin].grad_mode;
     instructions_.push_back(std::move(in));
   }

@@ -1,10 +1,11 @@
-// A plan is the flat program that a call runs: instructions over registers, each a kernel call through the
-// dispatcher's boxed or typed convention, with the registers that die after it. Everything that could be
-// decided when the program was compiled was: no names, no look-ups, no types are inspected at run time.
+// A plan is the flat program that a call runs: instructions over registers, each a kernel call
+// through the dispatcher's boxed or typed convention, with the registers that die after it.
+// Everything that could be decided when the program was compiled was: no names, no look-ups, no
+// types are inspected at run time.
 #pragma once
 
-#include <ATen/core/ivalue.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
 
 #include <memory>
 #include <vector>
@@ -32,23 +33,24 @@ struct Instruction {
   const c10::IValue* constants;
   const std::vector<int32_t>* lists;
   std::vector<Operand> operands;
-  std::vector<int32_t> results;     // one register or -1 per return; -2 - k: list number k of result_lists
+  std::vector<int32_t>
+      results;  // one register or -1 per return; -2 - k: list number k of result_lists
   std::vector<std::vector<int32_t>> result_lists;
-  std::vector<int32_t> frees;       // registers dead after it
+  std::vector<int32_t> frees;            // registers dead after it
   std::vector<c10::TypePtr> list_types;  // per operand, of lists only
   bool grad_mode;
 };
 
 class Plan {
  public:
-  // The binds [begin, end) of the trace. Values in `keep` are not freed. Constants of the trace are loaded
-  // by `load_constants`.
+  // The binds [begin, end) of the trace. Values in `keep` are not freed. Constants of the trace are
+  // loaded by `load_constants`.
   Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<ir::ValueId>& keep);
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  // Runs in the caller's dispatch state (see below_autograd.h); sets GradMode per instruction where it
-  // changes. Throws what operators throw, and prims::ValueGuardFailed.
+  // Runs in the caller's dispatch state (see below_autograd.h); sets GradMode per instruction where
+  // it changes. Throws what operators throw, and prims::ValueGuardFailed.
   void run(Frame& frame) const;
 
   size_t registers() const { return registers_; }

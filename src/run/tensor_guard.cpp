@@ -9,13 +9,12 @@ namespace fulgurite::run {
 namespace {
 
 // Keys that say what a tensor is; the others follow from requires_grad and the mode it was made in.
-c10::DispatchKeySet relevant(c10::DispatchKeySet keys) {
-  return keys;
-}
+c10::DispatchKeySet relevant(c10::DispatchKeySet keys) { return keys; }
 
 const void* storage_of(const at::Tensor& t) {
   auto* impl = t.unsafeGetTensorImpl();
-  return impl->has_storage() ? static_cast<const void*>(impl->storage().unsafeGetStorageImpl()) : impl;
+  return impl->has_storage() ? static_cast<const void*>(impl->storage().unsafeGetStorageImpl())
+                             : impl;
 }
 
 std::string list(const int64_t* begin, size_t n) {
@@ -38,7 +37,8 @@ TensorGuard::TensorGuard(const at::Tensor& t)
 
 bool TensorGuard::check(const at::Tensor& t) const {
   auto* impl = t.unsafeGetTensorImpl();
-  if (!(relevant(impl->key_set()) == keys_) || c10::typeMetaToScalarType(impl->dtype()) != dtype_) return false;
+  if (!(relevant(impl->key_set()) == keys_) || c10::typeMetaToScalarType(impl->dtype()) != dtype_)
+    return false;
   const size_t rank = dims_.size() / 2;
   const auto sizes = impl->sizes();
   if (sizes.size() != rank) return false;
@@ -47,7 +47,8 @@ bool TensorGuard::check(const at::Tensor& t) const {
   for (size_t i = 0; i < rank; ++i)
     if (sizes[i] != dims_[i] || strides[i] != dims_[rank + i]) return false;
   if (impl->device() != device_) return false;
-  if (const auto* meta = torch::autograd::impl::get_autograd_meta(t); meta != nullptr && meta->is_view_) {
+  if (const auto* meta = torch::autograd::impl::get_autograd_meta(t);
+      meta != nullptr && meta->is_view_) {
     if (t._fw_grad(0).defined()) return false;  // a dual tensor of forward-mode AD
   }
   const bool requires_grad = t.requires_grad();
@@ -94,7 +95,9 @@ bool AliasGuard::check(const at::Tensor* const* tensors) const {
     std::unordered_map<const void*, int32_t> first;
     first.reserve(2 * n);
     for (size_t i = 0; i < n; ++i)
-      if (first.emplace(storage_of(*tensors[i]), static_cast<int32_t>(i)).first->second != first_[i]) return false;
+      if (first.emplace(storage_of(*tensors[i]), static_cast<int32_t>(i)).first->second !=
+          first_[i])
+        return false;
   }
   if (!any_) return true;
   for (size_t i = 0; i < n; ++i) {

@@ -13,7 +13,7 @@ class TensorGuard {
  public:
   explicit TensorGuard(const at::Tensor& t);
   bool check(const at::Tensor& t) const;
-  std::string describe() const;                      // "f32[2, 3], requires grad"
+  std::string describe() const;                       // "f32[2, 3], requires grad"
   std::string difference(const at::Tensor& t) const;  // "sizes [2, 3] were recorded, [4, 3] given"
 
  private:

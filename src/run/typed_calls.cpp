@@ -32,7 +32,8 @@ template <class T>
 struct Read;
 
 const c10::IValue& value_of(const Instruction& in, const Frame& frame, const Operand& operand) {
-  return operand.kind == Operand::Kind::Register ? frame[operand.index] : in.constants[operand.index];
+  return operand.kind == Operand::Kind::Register ? frame[operand.index]
+                                                 : in.constants[operand.index];
 }
 
 template <>
@@ -46,7 +47,8 @@ template <>
 struct Read<const std::optional<at::Tensor>&> {
   static bool accepts(const c10::TypePtr& t) { return is_optional(t, Tk::TensorType); }
   std::optional<at::Tensor> t;
-  explicit Read(const c10::IValue& v) : t(v.isNone() ? std::nullopt : std::optional<at::Tensor>(v.toTensor())) {}
+  explicit Read(const c10::IValue& v)
+      : t(v.isNone() ? std::nullopt : std::optional<at::Tensor>(v.toTensor())) {}
   const std::optional<at::Tensor>& get() { return t; }
 };
 template <>
@@ -74,14 +76,16 @@ template <>
 struct Read<std::optional<c10::SymInt>> {
   static bool accepts(const c10::TypePtr& t) { return is_optional(t, Tk::SymIntType); }
   std::optional<c10::SymInt> i;
-  explicit Read(const c10::IValue& v) : i(v.isNone() ? std::nullopt : std::optional<c10::SymInt>(v.toInt())) {}
+  explicit Read(const c10::IValue& v)
+      : i(v.isNone() ? std::nullopt : std::optional<c10::SymInt>(v.toInt())) {}
   std::optional<c10::SymInt> get() { return i; }
 };
 template <>
 struct Read<std::optional<int64_t>> {
   static bool accepts(const c10::TypePtr& t) { return is_optional(t, Tk::IntType); }
   std::optional<int64_t> i;
-  explicit Read(const c10::IValue& v) : i(v.isNone() ? std::nullopt : std::optional<int64_t>(v.toInt())) {}
+  explicit Read(const c10::IValue& v)
+      : i(v.isNone() ? std::nullopt : std::optional<int64_t>(v.toInt())) {}
   std::optional<int64_t> get() { return i; }
 };
 template <>
@@ -102,14 +106,16 @@ template <>
 struct Read<std::optional<double>> {
   static bool accepts(const c10::TypePtr& t) { return is_optional(t, Tk::FloatType); }
   std::optional<double> d;
-  explicit Read(const c10::IValue& v) : d(v.isNone() ? std::nullopt : std::optional<double>(v.toDouble())) {}
+  explicit Read(const c10::IValue& v)
+      : d(v.isNone() ? std::nullopt : std::optional<double>(v.toDouble())) {}
   std::optional<double> get() { return d; }
 };
 template <>
 struct Read<std::optional<at::ScalarType>> {
   static bool accepts(const c10::TypePtr& t) { return is_optional(t, Tk::ScalarTypeType); }
   std::optional<at::ScalarType> d;
-  explicit Read(const c10::IValue& v) : d(v.isNone() ? std::nullopt : std::optional<at::ScalarType>(v.toScalarType())) {}
+  explicit Read(const c10::IValue& v)
+      : d(v.isNone() ? std::nullopt : std::optional<at::ScalarType>(v.toScalarType())) {}
   std::optional<at::ScalarType> get() { return d; }
 };
 template <>
@@ -137,7 +143,9 @@ struct Read<c10::OptionalIntArrayRef> {
     if (present)
       for (const c10::IValue& e : v.toListRef()) dims.push_back(e.toInt());
   }
-  c10::OptionalIntArrayRef get() { return present ? c10::OptionalIntArrayRef(dims) : c10::OptionalIntArrayRef(); }
+  c10::OptionalIntArrayRef get() {
+    return present ? c10::OptionalIntArrayRef(dims) : c10::OptionalIntArrayRef();
+  }
 };
 template <>
 struct Read<c10::SymIntArrayRef> {
@@ -187,7 +195,8 @@ struct Caller<R(Args...)> {
   }
   static bool fits(const Instruction& in) {
     const auto& arguments = in.op.schema().arguments();
-    if (arguments.size() != arity || !accepted(arguments, std::index_sequence_for<Args...>())) return false;
+    if (arguments.size() != arity || !accepted(arguments, std::index_sequence_for<Args...>()))
+      return false;
     for (const Operand& o : in.operands)
       if (o.kind == Operand::Kind::List) return false;
     for (int32_t r : in.results)
@@ -221,7 +230,9 @@ using T3 = std::tuple<T, T, T>;
 template <class... Signatures>
 Execute first_fitting(const Instruction& in) {
   Execute found = nullptr;
-  ((found == nullptr && Caller<Signatures>::fits(in) ? (void)(found = &Caller<Signatures>::run) : (void)0), ...);
+  ((found == nullptr && Caller<Signatures>::fits(in) ? (void)(found = &Caller<Signatures>::run)
+                                                     : (void)0),
+   ...);
   return found;
 }
 
@@ -236,17 +247,18 @@ Execute typed_call(const Instruction& in) {
     case 1:
       return first_fitting<T(CT)>(in);
     case 2:
-      return first_fitting<T(CT, CT), T(CT, S), T(CT, SL), T(CT, IL), T(CT, I), T(CT, Dt), T(CT, B)>(in);
+      return first_fitting<T(CT, CT), T(CT, S), T(CT, SL), T(CT, IL), T(CT, I), T(CT, Dt),
+                           T(CT, B)>(in);
     case 3:
-      return first_fitting<T(CT, CT, S), T(CT, I, I), T(CT, CT, I), T(CT, I, B), T(CT, I, SI), T(CT, CT, CT),
-                           T(CT, CT, D), T(CT, S, S), T(CT, SL, B), T(CT, I, Dt), T(CT, CT, B), T(CT, SL, SL),
-                           T(CT, CT, IL)>(in);
+      return first_fitting<T(CT, CT, S), T(CT, I, I), T(CT, CT, I), T(CT, I, B), T(CT, I, SI),
+                           T(CT, CT, CT), T(CT, CT, D), T(CT, S, S), T(CT, SL, B), T(CT, I, Dt),
+                           T(CT, CT, B), T(CT, SL, SL), T(CT, CT, IL)>(in);
     case 4:
-      return first_fitting<T(CT, OIL, B, Dt), T(CT, CT, I, at::ScalarType), T(CT, CT, CT, S), T(CT, I, B, Dt),
-                           T(CT, CT, I, B), T(CT, SL, SL, OSI)>(in);
+      return first_fitting<T(CT, OIL, B, Dt), T(CT, CT, I, at::ScalarType), T(CT, CT, CT, S),
+                           T(CT, I, B, Dt), T(CT, CT, I, B), T(CT, SL, SL, OSI)>(in);
     case 5:
-      return first_fitting<T(CT, I, OSI, OSI, SI), T(CT, CT, CT, S, S), T3(CT, SL, OT, OT, D), T(CT, CT, SI, B, B),
-                           T(CT, CT, SI, SI, B), T2(CT, CT, OT, I, SI)>(in);
+      return first_fitting<T(CT, I, OSI, OSI, SI), T(CT, CT, CT, S, S), T3(CT, SL, OT, OT, D),
+                           T(CT, CT, SI, B, B), T(CT, CT, SI, SI, B), T2(CT, CT, OT, I, SI)>(in);
     default:
       return nullptr;
   }

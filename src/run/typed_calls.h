@@ -5,7 +5,8 @@
 
 namespace fulgurite::run {
 
-// The function that runs `instruction` without boxing, or nullptr if its signature is not a common one.
+// The function that runs `instruction` without boxing, or nullptr if its signature is not a common
+// one.
 Execute typed_call(const Instruction& instruction);
 
 }  // namespace fulgurite::run

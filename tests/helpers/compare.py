@@ -60,7 +60,11 @@ def values_differ(got: torch.Tensor, want: torch.Tensor, tight: bool = False) ->
 
 def _short(t: torch.Tensor) -> str:
     values = t.flatten()[:6].tolist()
-    return "[" + ", ".join(f"{v:.5g}" if isinstance(v, float) else str(v) for v in values) + (", ...]" if t.numel() > 6 else "]")
+    return (
+        "["
+        + ", ".join(f"{v:.5g}" if isinstance(v, float) else str(v) for v in values)
+        + (", ...]" if t.numel() > 6 else "]")
+    )
 
 
 def facts_differ(got: torch.Tensor, want: torch.Tensor, strides: bool = True) -> list[str]:
@@ -84,14 +88,23 @@ def facts_differ(got: torch.Tensor, want: torch.Tensor, strides: bool = True) ->
     return out
 
 
-def tensors_differ(label: str, got: Sequence[Any], want: Sequence[Any], tight: bool = False, values: bool = True, strides: bool = True) -> list[str]:
+def tensors_differ(
+    label: str,
+    got: Sequence[Any],
+    want: Sequence[Any],
+    tight: bool = False,
+    values: bool = True,
+    strides: bool = True,
+) -> list[str]:
     """Every difference between two lists of tensors (or Nones), each in a line that begins with ``label``."""
     if len(got) != len(want):
         return [f"{label}: {len(got)} tensors, eager has {len(want)}"]
     out = []
     for i, (g, w) in enumerate(zip(got, want, strict=True)):
         if (g is None) != (w is None):
-            out.append(f"{label} {i}: {'None' if g is None else 'a tensor'}, eager has {'None' if w is None else 'a tensor'}")
+            out.append(
+                f"{label} {i}: {'None' if g is None else 'a tensor'}, eager has {'None' if w is None else 'a tensor'}"
+            )
         if g is None or w is None:
             continue
         found = facts_differ(g, w, strides)

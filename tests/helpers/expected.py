@@ -51,7 +51,11 @@ class Expected:
             return []
         was = self.lines.get(case)
         if complete:
-            return [] if was is None else [f"{case}: is served now in all {samples} samples; take it off {self.path}"]
+            return (
+                []
+                if was is None
+                else [f"{case}: is served now in all {samples} samples; take it off {self.path}"]
+            )
         if was is None:
             return [f"{case}: served in {now[0]} samples: {now[1]}"]
         if was != now:

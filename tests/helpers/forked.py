@@ -25,7 +25,9 @@ class Crash:
         return f"CRASH: {self.why}"
 
 
-def run_each(items: Sequence[Any], work: Callable[[Any], Any], timeout: float = 120.0) -> Iterator[tuple[Any, Any]]:
+def run_each(
+    items: Sequence[Any], work: Callable[[Any], Any], timeout: float = 120.0
+) -> Iterator[tuple[Any, Any]]:
     """Yields ``(item, work(item))`` for every item. One process does items until it crashes; the next item
     gets a new one. ``timeout`` is in seconds for one item. Results must be picklable; an exception that
     ``work`` raises is a Crash with its traceback."""
@@ -38,7 +40,9 @@ def run_each(items: Sequence[Any], work: Callable[[Any], Any], timeout: float = 
         start = done
 
 
-def _one_process(items: Sequence[Any], start: int, work: Callable[[Any], Any], timeout: float) -> Iterator[Any]:
+def _one_process(
+    items: Sequence[Any], start: int, work: Callable[[Any], Any], timeout: float
+) -> Iterator[Any]:
     sys.stdout.flush()
     sys.stderr.flush()
     reader, writer = os.pipe()

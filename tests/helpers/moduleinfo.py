@@ -24,7 +24,9 @@ def name_of(info: Any) -> str:
 
 def _inputs(info: Any, seed: int, training: bool) -> list[Any]:
     torch.manual_seed(seed)
-    return info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=True, training=training)
+    return info.module_inputs_func(
+        info, device="cpu", dtype=torch.float32, requires_grad=True, training=training
+    )
 
 
 def _call(module: torch.nn.Module, sample: Any, backward: bool) -> dict[str, Any]:
@@ -45,7 +47,9 @@ def _call(module: torch.nn.Module, sample: Any, backward: bool) -> dict[str, Any
     out["outputs"] = tensors_in(result)
     out["bumped"] = [t._version != v for t, v in zip([*inputs, *state], versions, strict=True)]
     out["inputs"], out["state"] = inputs, [t.detach().clone() for t in state]
-    differentiable = [o for o in out["outputs"] if o.requires_grad and (o.is_floating_point() or o.is_complex())]
+    differentiable = [
+        o for o in out["outputs"] if o.requires_grad and (o.is_floating_point() or o.is_complex())
+    ]
     if backward and differentiable:
         torch.manual_seed(4)
         cotangents = [torch.randn_like(o.detach()) for o in differentiable]
@@ -62,7 +66,13 @@ def _call(module: torch.nn.Module, sample: Any, backward: bool) -> dict[str, Any
 
 def _differences(where: str, got: dict[str, Any], want: dict[str, Any], exact: bool) -> list[str]:
     if got["error"] or want["error"]:
-        return [] if got["error"] == want["error"] else [f"{where}: error {_first_line(got['error'])!r}, eager's {_first_line(want['error'])!r}"]
+        return (
+            []
+            if got["error"] == want["error"]
+            else [
+                f"{where}: error {_first_line(got['error'])!r}, eager's {_first_line(want['error'])!r}"
+            ]
+        )
     out = leaves_differ("result", got["result"], want["result"])
     out += tensors_differ("output", got["outputs"], want["outputs"], tight=not exact)
     out += tensors_differ("input", got["inputs"], want["inputs"])
@@ -72,7 +82,9 @@ def _differences(where: str, got: dict[str, Any], want: dict[str, Any], exact: b
     if not torch.equal(got["random"], want["random"]):
         out.append("the generator is in another state")
     if got["grad_error"] != want["grad_error"]:
-        out.append(f"gradient error {_first_line(got['grad_error'])!r}, eager's {_first_line(want['grad_error'])!r}")
+        out.append(
+            f"gradient error {_first_line(got['grad_error'])!r}, eager's {_first_line(want['grad_error'])!r}"
+        )
     out += tensors_differ("gradient", got["grads"], want["grads"], tight=not exact, strides=False)
     return [f"{where}: {d}" for d in out]
 

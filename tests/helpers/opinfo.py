@@ -25,7 +25,14 @@ warnings.filterwarnings("ignore")
 SAMPLES = 4
 DTYPES = (torch.float32, torch.complex64, torch.int64, torch.bool)
 """Samples have the first of these that the operator supports."""
-UNINITIALIZED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+UNINITIALIZED = {
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+}
 """Operators whose values are whatever the memory held."""
 
 
@@ -44,7 +51,9 @@ class Outcome:
     skipped: list[str] = dataclasses.field(default_factory=list)
 
     def __str__(self) -> str:
-        return f"{self.served} of {self.samples} served" + "".join(f"\n  {r}" for r in [*self.reasons, *self.wrong])
+        return f"{self.served} of {self.samples} served" + "".join(
+            f"\n  {r}" for r in [*self.reasons, *self.wrong]
+        )
 
 
 def _samples(op: Any, seed: int, requires_grad: bool) -> list[tuple[Any, Any]]:
@@ -87,7 +96,11 @@ def _copy(tree: Any, like: Any) -> Any:
     out = []
     for v, o in zip(values, others, strict=True):
         if isinstance(v, torch.Tensor):
-            c = v.detach().clone(memory_format=torch.preserve_format) if v.layout == torch.strided else v.detach().clone()
+            c = (
+                v.detach().clone(memory_format=torch.preserve_format)
+                if v.layout == torch.strided
+                else v.detach().clone()
+            )
             if type(v) is torch.nn.Parameter:
                 c = torch.nn.Parameter(c, v.requires_grad)
             else:
@@ -116,14 +129,18 @@ def _call(fn: Any, sample: Any, joint: bool) -> dict[str, Any]:
     out["inputs"] = inputs
     out["bumped"] = [t._version != v for t, v in zip(inputs, before, strict=True)]
     if joint:
-        differentiable = [o for o in out["outputs"] if o.requires_grad and o.layout == torch.strided]
+        differentiable = [
+            o for o in out["outputs"] if o.requires_grad and o.layout == torch.strided
+        ]
         leaves = [t for t in inputs if t.requires_grad]
         if differentiable and leaves:
             torch.manual_seed(4)
             cotangents = [_random_like(o) for o in differentiable]
             torch.manual_seed(5)
             try:
-                out["grads"] = list(torch.autograd.grad(differentiable, leaves, cotangents, allow_unused=True))
+                out["grads"] = list(
+                    torch.autograd.grad(differentiable, leaves, cotangents, allow_unused=True)
+                )
             except Exception as e:
                 out["grad_error"] = f"{type(e).__name__}: {e}"
     return out
@@ -139,9 +156,17 @@ def _first_line(text: Any) -> str:
     return str(text).strip().split("\n")[0][:200] if text else ""
 
 
-def _differences(where: str, got: dict[str, Any], want: dict[str, Any], values: bool, exact: bool) -> list[str]:
+def _differences(
+    where: str, got: dict[str, Any], want: dict[str, Any], values: bool, exact: bool
+) -> list[str]:
     if got["error"] or want["error"]:
-        return [] if got["error"] == want["error"] else [f"{where}: error {_first_line(got['error'])!r}, eager's {_first_line(want['error'])!r}"]
+        return (
+            []
+            if got["error"] == want["error"]
+            else [
+                f"{where}: error {_first_line(got['error'])!r}, eager's {_first_line(want['error'])!r}"
+            ]
+        )
     out = leaves_differ("result", got["result"], want["result"])
     out += tensors_differ("output", got["outputs"], want["outputs"], tight=not exact, values=values)
     out += tensors_differ("input", got["inputs"], want["inputs"])
@@ -150,8 +175,12 @@ def _differences(where: str, got: dict[str, Any], want: dict[str, Any], values: 
     if not torch.equal(got["random"], want["random"]):
         out.append("the generator is in another state")
     if got["grad_error"] != want["grad_error"]:
-        out.append(f"gradient error {_first_line(got['grad_error'])!r}, eager's {_first_line(want['grad_error'])!r}")
-    out += tensors_differ("gradient", got["grads"], want["grads"], tight=not exact, values=values, strides=False)
+        out.append(
+            f"gradient error {_first_line(got['grad_error'])!r}, eager's {_first_line(want['grad_error'])!r}"
+        )
+    out += tensors_differ(
+        "gradient", got["grads"], want["grads"], tight=not exact, values=values, strides=False
+    )
     return [f"{where}: {d}" for d in out]
 
 
@@ -183,17 +212,28 @@ def check(op: Any, joint: bool, check_traces: bool = True, exact: bool = True) -
         outcome.samples += 1
         for call, (s, w) in enumerate(zip((a, *later), want, strict=True)):
             got = _call(jitted, _copy(s, a), joint)
-            outcome.wrong += _differences(f"sample {k}, call {call}", got, w, values, exact=exact and call == 0)
+            outcome.wrong += _differences(
+                f"sample {k}, call {call}", got, w, values, exact=exact and call == 0
+            )
         if fg.cache_hits(jitted) == len(later):
             outcome.served += 1
         elif not all(w["error"] for w in want):
-            reasons = [f"{f.code}: {f.reason}" for f in fg.fallbacks(jitted)] + [f"recorded again: {r}" for r in fg.recompiles(jitted)]
-            outcome.reasons.append("; ".join(dict.fromkeys(r for r in reasons if not r.startswith("FG-209"))) or "no reason given")
+            reasons = [f"{f.code}: {f.reason}" for f in fg.fallbacks(jitted)] + [
+                f"recorded again: {r}" for r in fg.recompiles(jitted)
+            ]
+            outcome.reasons.append(
+                "; ".join(dict.fromkeys(r for r in reasons if not r.startswith("FG-209")))
+                or "no reason given"
+            )
         else:
             outcome.samples -= 1
         if check_traces and fg._C._entries(jitted):
             outcome.wrong += traces.problems(jitted)
             inputs = tensors_in(a)
-            if len(fg._C._entries(jitted)) == 1 and not any(p in str(fg.last_traces(jitted)[0]) for p in ("external",)):
-                outcome.wrong += traces.run_problems(jitted, inputs, ignore_values=not values, tight=not exact)
+            if len(fg._C._entries(jitted)) == 1 and not any(
+                p in str(fg.last_traces(jitted)[0]) for p in ("external",)
+            ):
+                outcome.wrong += traces.run_problems(
+                    jitted, inputs, ignore_values=not values, tight=not exact
+                )
     return outcome

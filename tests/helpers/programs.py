@@ -40,7 +40,13 @@ class Program:
     seed: int = 0
 
     def source(self) -> str:
-        lines = ["import torch", "", "", "def inputs(seed):", "    generator = torch.Generator().manual_seed(seed)"]
+        lines = [
+            "import torch",
+            "",
+            "",
+            "def inputs(seed):",
+            "    generator = torch.Generator().manual_seed(seed)",
+        ]
         for s in self.leaves:
             lines += s.lines(1)
         lines.append(f"    return [{', '.join(self.arguments)}], [{', '.join(self.tracked)}]")
@@ -96,13 +102,16 @@ class _Draw:
         tracked: list[str] = []
         for i in range(r.choice((1, 1, 2, 2, 3))):
             dtype = r.choices(
-                (torch.float32, torch.float64, torch.int64, torch.bool, torch.complex64), (12, 2, 2, 1, 1 if i else 2)
+                (torch.float32, torch.float64, torch.int64, torch.bool, torch.complex64),
+                (12, 2, 2, 1, 1 if i else 2),
             )[0]
             sizes = r.choice(((4,), (3, 4), (4, 4), (2, 3, 4), (2, 1, 4), (1, 3), (6,), (3, 3)))
             differentiable = dtype.is_floating_point or dtype.is_complex
             grad = differentiable and r.random() < 0.55
             base, name = f"b{i}", f"x{i}"
-            kind = r.choices(("leaf", "nonleaf", "view", "noncontiguous"), (6, 4 if grad else 1, 3, 2))[0]
+            kind = r.choices(
+                ("leaf", "nonleaf", "view", "noncontiguous"), (6, 4 if grad else 1, 3, 2)
+            )[0]
             if kind == "leaf":
                 self.make_leaf(name, sizes, dtype, grad)
                 arguments.append(name)
@@ -115,13 +124,17 @@ class _Draw:
                 if grad:
                     tracked.append(base)
                 if kind == "nonleaf":
-                    text = f"{base}.clone()" if dtype in (torch.bool, torch.int64) else f"{base} * 1.0"
+                    text = (
+                        f"{base}.clone()" if dtype in (torch.bool, torch.int64) else f"{base} * 1.0"
+                    )
                 elif kind == "view":
                     text = f"{base}[1:{sizes[0] + 1}]"
                     if grad and r.random() < 0.6:
                         text = f"({base} * 1.0)[1:{sizes[0] + 1}]"
                 else:
-                    text = f"{base}.clone().transpose(0, -1)" if grad else f"{base}.transpose(0, -1)"
+                    text = (
+                        f"{base}.clone().transpose(0, -1)" if grad else f"{base}.transpose(0, -1)"
+                    )
                 self.leaves.append(Statement(f"{name} = {text}", (name,)))
                 arguments.append(name)
             # another argument that shares its memory
@@ -134,8 +147,20 @@ class _Draw:
                 )  # fmt: skip
                 if text in (name, base):
                     self.leaves.append(Statement(f"{other} = {text}", (other,)))
-                elif grad and kind in ("leaf",) and ".detach" not in text and ".data" not in text and r.random() < 0.5:
-                    self.leaves.append(Statement("with torch.no_grad():", (other,), [Statement(f"{other} = {text}", (other,))]))
+                elif (
+                    grad
+                    and kind in ("leaf",)
+                    and ".detach" not in text
+                    and ".data" not in text
+                    and r.random() < 0.5
+                ):
+                    self.leaves.append(
+                        Statement(
+                            "with torch.no_grad():",
+                            (other,),
+                            [Statement(f"{other} = {text}", (other,))],
+                        )
+                    )
                 else:
                     self.leaves.append(Statement(f"{other} = {text}", (other,)))
                 arguments.append(other)
@@ -210,7 +235,9 @@ class _Draw:
             f"{n}.flatten()",
             f"{n}.expand(2, {', '.join(['-1'] * d)})",
             f"{n}.unfold({dim}, {r.randrange(1, size + 1)}, {r.choice((1, 2))})",
-            f"{n}.as_strided([2, 2], [1, 1], {t.storage_offset()})" if r.random() < 0.5 else f"{n}.as_strided([2], [{r.choice((1, 2))}])",
+            f"{n}.as_strided([2, 2], [1, 1], {t.storage_offset()})"
+            if r.random() < 0.5
+            else f"{n}.as_strided([2], [{r.choice((1, 2))}])",
             f"{n}[{r.choice(('0', '-1', '1:', ':-1', '::2', '...', 'None'))}]",
             f"{n}.view({n}.shape)",
             f"{n}.view_as({n})",
@@ -219,7 +246,13 @@ class _Draw:
             f"{n}.movedim(0, -1)",
         ]
         if d == 2:
-            options += [f"{n}.t()", f"{n}.T", f"{n}.diagonal()", f"{n}.diagonal({r.choice((-1, 1))})", f"{n}.mT"]
+            options += [
+                f"{n}.t()",
+                f"{n}.T",
+                f"{n}.diagonal()",
+                f"{n}.diagonal({r.choice((-1, 1))})",
+                f"{n}.mT",
+            ]
         if t.dtype == torch.complex64:
             options += [f"torch.view_as_real({n})", f"{n}.real", f"{n}.imag", f"{n}.conj()"] * 2
         if t.dtype == torch.float32 and size == 2 and dim in (-1, d - 1):
@@ -240,24 +273,48 @@ class _Draw:
         t = self.env[n]
         out = self.fresh()
         floating = t.dtype.is_floating_point
-        options = [f"{n} * {self.number(t)}", f"{n} + {self.number(t)}", f"{n}.clone()", f"{n}.contiguous()", f"{n}.to({r.choice(list(_DTYPE_NAMES.values()))})"]
+        options = [
+            f"{n} * {self.number(t)}",
+            f"{n} + {self.number(t)}",
+            f"{n}.clone()",
+            f"{n}.contiguous()",
+            f"{n}.to({r.choice(list(_DTYPE_NAMES.values()))})",
+        ]
         if floating:
             options += [f"{n}.sin()", f"{n}.sigmoid()", f"{n}.relu()", f"{n}.exp().clamp(max=3.0)", f"torch.tanh({n})", f"{n} ** 2", f"{n}.abs()", f"-{n}",
                         f"torch.nn.functional.gelu({n})", f"torch.nn.functional.dropout({n}, 0.5)", f"{n}.mean()", f"torch.where({n} > 0, {n}, {n} * 0.5)"]  # fmt: skip
             if t.dim():
-                options += [f"{n}.softmax(-1)", f"{n}.sum(0)", f"{n}.sum(-1, keepdim=True)", f"{n}.cumsum(0)", f"{n}.amax(0)", f"torch.cat([{n}, {n}], 0)", f"torch.stack([{n}, {n}])"]
+                options += [
+                    f"{n}.softmax(-1)",
+                    f"{n}.sum(0)",
+                    f"{n}.sum(-1, keepdim=True)",
+                    f"{n}.cumsum(0)",
+                    f"{n}.amax(0)",
+                    f"torch.cat([{n}, {n}], 0)",
+                    f"torch.stack([{n}, {n}])",
+                ]
             if t.dim() == 2:
-                options += [f"{n} @ {n}.t()", f"torch.nn.functional.layer_norm({n}, {n}.shape[-1:])"]
+                options += [
+                    f"{n} @ {n}.t()",
+                    f"torch.nn.functional.layer_norm({n}, {n}.shape[-1:])",
+                ]
         if t.dtype == torch.complex64:
             options += [f"{n}.abs()", f"{n} * {n}.conj()", f"{n}.angle()"]
         if not t.dtype.is_complex:
             options += [f"{n} > 0"]
         other = self.pick(lambda o: _broadcasts(o, t))
         if other is not None:
-            options += [f"{n} + {other}", f"{n} * {other}", f"torch.where({n} == {other}, {n}, {other})"] * 2
+            options += [
+                f"{n} + {other}",
+                f"{n} * {other}",
+                f"torch.where({n} == {other}, {n}, {other})",
+            ] * 2
         m = self.pick(lambda o: o.dtype == torch.bool and o.shape == t.shape)
         if m is not None:
-            options += [f"torch.where({m}, {n}, {self.number(t)})", f"{n}.masked_fill({m}, {self.number(t)})"]
+            options += [
+                f"torch.where({m}, {n}, {self.number(t)})",
+                f"{n}.masked_fill({m}, {self.number(t)})",
+            ]
         return Statement(f"{out} = {r.choice(options)}", (out,))
 
     def inplace(self) -> Statement | None:
@@ -270,9 +327,19 @@ class _Draw:
         floating = t.dtype.is_floating_point
         options = [f"{n}.fill_({x})", f"{n}.zero_()"]
         if t.dtype != torch.bool:
-            options += [f"{n}.mul_({x})", f"{n}.add_({x})", f"{n} *= {x}", f"{n} += {x}", f"{n}.sub_({x})", f"{n}.neg_()"]
+            options += [
+                f"{n}.mul_({x})",
+                f"{n}.add_({x})",
+                f"{n} *= {x}",
+                f"{n} += {x}",
+                f"{n}.sub_({x})",
+                f"{n}.neg_()",
+            ]
             if not t.dtype.is_complex:
-                options += [f"{n}.clamp_(min={'-1' if t.dtype == torch.int64 else '-0.5'})", f"{n}.abs_()"]
+                options += [
+                    f"{n}.clamp_(min={'-1' if t.dtype == torch.int64 else '-0.5'})",
+                    f"{n}.abs_()",
+                ]
         else:
             options += [f"{n}.logical_not_()", f"{n} |= {x}"]
         if floating:
@@ -280,7 +347,12 @@ class _Draw:
                         f"torch.exp({n}.clamp(max=1.0), out={n})", f"torch.mul({n}, 2.0, out={n})", f"torch._foreach_mul_([{n}], 2.0)",
                         f"torch.nn.functional.dropout({n}, 0.5, inplace=True)", f"{n}.uniform_()", f"{n}.normal_()", f"{n}.bernoulli_(0.5)"]  # fmt: skip
             if t.dim():
-                options += [f"{n}.cumsum_(0)", f"torch.sum({n}, 0, out=torch.empty(()))", f"{n}.index_fill_(0, torch.tensor([0]), 1.5)", f"{n}.copy_({n}.flip(0))"]
+                options += [
+                    f"{n}.cumsum_(0)",
+                    f"torch.sum({n}, 0, out=torch.empty(()))",
+                    f"{n}.index_fill_(0, torch.tensor([0]), 1.5)",
+                    f"{n}.copy_({n}.flip(0))",
+                ]
         if t.dim() and t.shape[0] > 1 and t.dtype != torch.bool:
             options += [f"{n}.index_add_(0, torch.tensor([0, 1]), {n}[:2] * 2)", f"{n}.index_copy_(0, torch.tensor([1, 0]), {n}[:2] * 2)",
                         f"{n}[0] = {n}[1]", f"{n}[1:] = {n}[:-1].clone()", f"{n}[:-1] += 1", f"{n}.scatter_(0, torch.zeros([1] * {t.dim()}, dtype=torch.int64), {x})"] * 2  # fmt: skip
@@ -293,17 +365,33 @@ class _Draw:
                 options += [f"{n}[{index}] += {x}", f"{n}[{index}] *= {x}"] * 2
             options += [f"{n}.masked_fill_({mask}, {x})"]
             other = self.pick(lambda o: o.dtype == t.dtype)
-            if other is not None and self.env[other].untyped_storage()._cdata != t.untyped_storage()._cdata:
-                options += [f"{n}[{index}] = {other}[{self.index(self.env[other]) or '0'}]", f"{n}.data.copy_({other})"] * 2
+            if (
+                other is not None
+                and self.env[other].untyped_storage()._cdata != t.untyped_storage()._cdata
+            ):
+                options += [
+                    f"{n}[{index}] = {other}[{self.index(self.env[other]) or '0'}]",
+                    f"{n}.data.copy_({other})",
+                ] * 2
         other = self.like(t)
         if other is not None:
             # What a copy between overlapping tensors gives depends on the loops of eager.
             shared = self.env[other].untyped_storage()._cdata == t.untyped_storage()._cdata
             options += [f"{n}.copy_({other}{'.clone()' if shared else ''})"] * 3
             if t.dtype != torch.bool:
-                options += [f"{n}.add_({other})", f"{n}.mul_({other})", f"{n} += {other}", f"torch.add({n}, {other}, out={n})", f"{n}.set_({other})" if r.random() < 0.2 else f"{n}.sub_({other})"] * 2
+                options += [
+                    f"{n}.add_({other})",
+                    f"{n}.mul_({other})",
+                    f"{n} += {other}",
+                    f"torch.add({n}, {other}, out={n})",
+                    f"{n}.set_({other})" if r.random() < 0.2 else f"{n}.sub_({other})",
+                ] * 2
         if t.dtype == torch.complex64:
-            options += [f"{n}.real.mul_(2)", f"{n}.imag[...] = 1.0", f"torch.view_as_real({n}).add_(1)"] * 2
+            options += [
+                f"{n}.real.mul_(2)",
+                f"{n}.imag[...] = 1.0",
+                f"torch.view_as_real({n}).add_(1)",
+            ] * 2
         if r.random() < 0.12:
             options = [f"{n}.unsqueeze_(0)", f"{n}.squeeze_()", f"{n}.detach_()"]
             if t.dim() == 2:
@@ -318,7 +406,13 @@ class _Draw:
 
     def block(self) -> Statement | None:
         head = self.r.choices(
-            ("with torch.no_grad():", "with torch.enable_grad():", "with torch.inference_mode():", "for _ in range(2):"), (8, 2, 1, 2)
+            (
+                "with torch.no_grad():",
+                "with torch.enable_grad():",
+                "with torch.inference_mode():",
+                "for _ in range(2):",
+            ),
+            (8, 2, 1, 2),
         )[0]
         body: list[Statement] = []
         self.open.append(head)
@@ -335,7 +429,9 @@ class _Draw:
 
     def statement(self, simple: bool = False) -> Statement | None:
         """Draws a statement and runs it; None if eager raises (then nothing has happened, or the program ends)."""
-        kind = self.r.choices(("view", "pure", "inplace", "block", "data"), (8, 6, 10, 0 if simple else 2, 1))[0]
+        kind = self.r.choices(
+            ("view", "pure", "inplace", "block", "data"), (8, 6, 10, 0 if simple else 2, 1)
+        )[0]
         if kind == "block":
             return self.block()
         if kind == "data":
@@ -343,7 +439,9 @@ class _Draw:
             if n is None:
                 return None
             out = self.fresh()
-            s: Statement | None = Statement(f"{out} = {n}.{self.r.choice(('data', 'detach()'))}", (out,))
+            s: Statement | None = Statement(
+                f"{out} = {n}.{self.r.choice(('data', 'detach()'))}", (out,)
+            )
         else:
             s = getattr(self, kind)()
         if s is None or not self.run(s):
@@ -446,7 +544,11 @@ def smaller(p: Program) -> Iterator[Program]:
                 for body in without(s.body):
                     if body:
                         defines = tuple(d for b in body for d in b.defines)
-                        yield statements[:i] + [Statement(s.text, defines, body)] + statements[i + 1 :]
+                        yield (
+                            statements[:i]
+                            + [Statement(s.text, defines, body)]
+                            + statements[i + 1 :]
+                        )
 
     half = len(p.body) // 2
     if half > 1:
@@ -472,7 +574,11 @@ def smaller(p: Program) -> Iterator[Program]:
         )
         if ".requires_grad_()" in p.leaves[i].text:
             leaf = Statement(p.leaves[i].text.replace(".requires_grad_()", ""), gone)
-            yield copy(p, leaves=[*p.leaves[:i], leaf, *p.leaves[i + 1 :]], tracked=[t for t in p.tracked if t not in gone])
+            yield copy(
+                p,
+                leaves=[*p.leaves[:i], leaf, *p.leaves[i + 1 :]],
+                tracked=[t for t in p.tracked if t not in gone],
+            )
 
 
 def minimize(p: Program, fails: Callable[[Program], bool], budget: int = 400) -> Program:

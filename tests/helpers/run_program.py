@@ -60,7 +60,11 @@ class _Run:
         self.random = torch.get_rng_state()
         self.bumped = [_version(t) != v for t, v in zip(self.inputs, versions, strict=True)]
         self.unusable: list[str] = []
-        usable = [(t, leaf) for t, leaf in zip(self.inputs, self.was_leaf, strict=True) if _unusable(t) is None]
+        usable = [
+            (t, leaf)
+            for t, leaf in zip(self.inputs, self.was_leaf, strict=True)
+            if _unusable(t) is None
+        ]
         for i, t in enumerate(self.inputs):
             if (error := _unusable(t)) is not None:
                 self.unusable.append(f"input {i}: {error}")
@@ -86,7 +90,12 @@ class _Run:
         everything = [*self.inputs, *self.tensors]
         sources: list[torch.Tensor] = []
         for t, leaf in zip(everything, [*self.was_leaf, *[False] * len(self.tensors)], strict=True):
-            if t.requires_grad and not (leaf and t.is_leaf) and (t.is_floating_point() or t.is_complex()) and not any(t is s for s in sources):
+            if (
+                t.requires_grad
+                and not (leaf and t.is_leaf)
+                and (t.is_floating_point() or t.is_complex())
+                and not any(t is s for s in sources)
+            ):
                 sources.append(t)
         leaves = [t for t in self.leaves if t.requires_grad]
         if not sources or not leaves:
@@ -98,7 +107,13 @@ class _Run:
                 weights.append(torch.randn(s.shape, generator=g, dtype=s.dtype))
             try:
                 torch.manual_seed(99)
-                self.gradients.append(list(torch.autograd.grad(chosen, leaves, weights, retain_graph=True, allow_unused=True)))
+                self.gradients.append(
+                    list(
+                        torch.autograd.grad(
+                            chosen, leaves, weights, retain_graph=True, allow_unused=True
+                        )
+                    )
+                )
             except Exception as e:
                 self.gradients.append(f"{type(e).__name__}: {e}")
 
@@ -114,7 +129,9 @@ class _Run:
             except Exception as e:
                 self.afterwards.append(f"{type(e).__name__}: {e}")
                 continue
-            self.afterwards.append([_version(o) != v for o, v in zip(everything, before, strict=True)])
+            self.afterwards.append(
+                [_version(o) != v for o, v in zip(everything, before, strict=True)]
+            )
         self.late_values = [t.detach().clone() for t in everything]
 
 
@@ -144,9 +161,17 @@ def _compare(where: str, got: _Run, want: _Run, exact: bool) -> list[str]:
         out.append(f"unusable outputs {got.unusable}, in eager {want.unusable}")
         return [f"{where}: {o}" for o in out]
     if len(got.outputs) != len(want.outputs) or len(got.tensors) != len(want.tensors):
-        out.append(f"{len(got.tensors)} of {len(got.outputs)} outputs are tensors, in eager {len(want.tensors)} of {len(want.outputs)}")
+        out.append(
+            f"{len(got.tensors)} of {len(got.outputs)} outputs are tensors, in eager {len(want.tensors)} of {len(want.outputs)}"
+        )
         return [f"{where}: {o}" for o in out]
-    everything = zip([*got.inputs, *got.tensors], [*want.inputs, *want.tensors], got.values, want.values, strict=True)
+    everything = zip(
+        [*got.inputs, *got.tensors],
+        [*want.inputs, *want.tensors],
+        got.values,
+        want.values,
+        strict=True,
+    )
     for i, (g, w, gv, wv) in enumerate(everything):
         out += [f"{label(i)}: {d}" for d in facts_differ(g, w)]
         if gv.shape == wv.shape and gv.dtype == wv.dtype:
@@ -167,11 +192,15 @@ def _compare(where: str, got: _Run, want: _Run, exact: bool) -> list[str]:
     for k, (g, w) in enumerate(zip(got.gradients, want.gradients, strict=False)):
         if isinstance(g, str) or isinstance(w, str):
             if g != w and not (isinstance(g, str) and isinstance(w, str) and _same_error(g, w)):
-                out.append(f"gradient {k}: {g if isinstance(g, str) else 'no error'}, in eager {w if isinstance(w, str) else 'no error'}")
+                out.append(
+                    f"gradient {k}: {g if isinstance(g, str) else 'no error'}, in eager {w if isinstance(w, str) else 'no error'}"
+                )
             continue
         for j, (a, b) in enumerate(zip(g, w, strict=True)):
             if (a is None) != (b is None):
-                out.append(f"gradient {k}.{j}: {'None' if a is None else 'a tensor'}, in eager {'None' if b is None else 'a tensor'}")
+                out.append(
+                    f"gradient {k}.{j}: {'None' if a is None else 'a tensor'}, in eager {'None' if b is None else 'a tensor'}"
+                )
             elif a is not None:
                 d = values_differ(a, b, tight=not exact)
                 if d:
@@ -179,7 +208,9 @@ def _compare(where: str, got: _Run, want: _Run, exact: bool) -> list[str]:
     got.write_afterwards()
     want.write_afterwards()
     if got.afterwards != want.afterwards:
-        out.append(f"versions after writing into outputs: {got.afterwards}, in eager {want.afterwards}")
+        out.append(
+            f"versions after writing into outputs: {got.afterwards}, in eager {want.afterwards}"
+        )
     for i, (a, b) in enumerate(zip(got.late_values, want.late_values, strict=True)):
         d = values_differ(a, b)
         if d:
@@ -216,9 +247,13 @@ def check(source: str, seed: int, check_traces: bool = False) -> Report:
                 return Report([], invalid=True)
             got = _Run(make, jitted, data)
             report.eager_raises = report.eager_raises or want.error is not None
-            report.wrong += _compare("recorded call" if k == 0 else f"call {k}", got, want, exact=k == 0)
+            report.wrong += _compare(
+                "recorded call" if k == 0 else f"call {k}", got, want, exact=k == 0
+            )
         report.hits = fg.cache_hits(jitted)
-        report.reasons = tuple(f"{f.code}: {f.reason}" for f in fg.fallbacks(jitted) if f.code != "FG-209")
+        report.reasons = tuple(
+            f"{f.code}: {f.reason}" for f in fg.fallbacks(jitted) if f.code != "FG-209"
+        )
         if check_traces:
             report.wrong += traces.problems(jitted)
         return report

@@ -20,7 +20,9 @@ _COTANGENT = re.compile(r"= cotangents\[\d+\]\s+# (\w+)\[([^\]]*)\]")
 
 def _lines(text: str, limit: int = 40) -> str:
     lines = text.split("\n")
-    return "\n".join(lines[:limit] + ([f"... {len(lines) - limit} more lines"] if len(lines) > limit else []))
+    return "\n".join(
+        lines[:limit] + ([f"... {len(lines) - limit} more lines"] if len(lines) > limit else [])
+    )
 
 
 def round_trip_problems(trace: fg.Trace) -> list[str]:
@@ -58,7 +60,9 @@ def problems(jitted: Any) -> list[str]:
 
 def _copies(tensors: list[Any]) -> list[Any]:
     return [
-        t.detach().clone(memory_format=torch.preserve_format).requires_grad_(t.requires_grad) if isinstance(t, torch.Tensor) else t
+        t.detach().clone(memory_format=torch.preserve_format).requires_grad_(t.requires_grad)
+        if isinstance(t, torch.Tensor)
+        else t
         for t in tensors
     ]
 
@@ -75,7 +79,9 @@ def _results_differ(where: str, got: list[Any], want: list[Any], tight: bool) ->
     out = []
     for i, (a, b) in enumerate(zip(got, want, strict=True)):
         if (a is None) != (b is None):
-            out.append(f"{where}: result {i} is {type(a).__name__} from the text, {type(b).__name__} from the trace")
+            out.append(
+                f"{where}: result {i} is {type(a).__name__} from the text, {type(b).__name__} from the trace"
+            )
         elif isinstance(a, torch.Tensor):
             d = values_differ(a, b, tight)
             if d:
@@ -83,13 +89,17 @@ def _results_differ(where: str, got: list[Any], want: list[Any], tight: bool) ->
     return out
 
 
-def run_problems(jitted: Any, inputs: list[Any], ignore_values: bool = False, tight: bool = False) -> list[str]:
+def run_problems(
+    jitted: Any, inputs: list[Any], ignore_values: bool = False, tight: bool = False
+) -> list[str]:
     """Runs the printed text of every stage on ``inputs`` (the program's inputs, in order, none sharing memory
     with another) and compares it with ``Trace.__call__``. Looks at the program used last."""
     out: list[str] = []
     saved: Any = None
     for trace in fg.last_traces(jitted):
-        if trace.stage == "differentiate" or (trace.stage == "simplify" and "cotangent" in trace.python(depth=0)):
+        if trace.stage == "differentiate" or (
+            trace.stage == "simplify" and "cotangent" in trace.python(depth=0)
+        ):
             continue
         where = f"{trace.name}, {trace.stage}"
         text = trace.python(depth=0, full_paths=True)
@@ -110,7 +120,12 @@ def run_problems(jitted: Any, inputs: list[Any], ignore_values: bool = False, ti
         torch.manual_seed(5)
         want = trace(*_copies(inputs))
         if not ignore_values:
-            out += [d + "\n" + _lines(text) for d in _results_differ(where, list(got["flat_output"]), list(want)[: len(got["flat_output"])], tight)]
+            out += [
+                d + "\n" + _lines(text)
+                for d in _results_differ(
+                    where, list(got["flat_output"]), list(want)[: len(got["flat_output"])], tight
+                )
+            ]
     backward = fg.last_backward_traces(jitted)
     if saved is None or not backward:
         return out
@@ -125,21 +140,35 @@ def run_problems(jitted: Any, inputs: list[Any], ignore_values: bool = False, ti
             dtype = _DTYPES[m.group(1)]
             drawn = torch.complex64 if dtype == torch.complex32 else dtype  # which cannot be drawn
             cotangents.append(torch.randn(sizes, dtype=drawn).to(dtype))
-        saved_tensors, saved_others = [t.detach().clone() if isinstance(t, torch.Tensor) else t for t in tensors], list(others)
+        saved_tensors, saved_others = (
+            [t.detach().clone() if isinstance(t, torch.Tensor) else t for t in tensors],
+            list(others),
+        )
         try:
             torch.manual_seed(7)
-            got = _run(text, "backward")((tuple(saved_tensors), tuple(saved_others)), tuple(t.clone() for t in cotangents))
+            got = _run(text, "backward")(
+                (tuple(saved_tensors), tuple(saved_others)), tuple(t.clone() for t in cotangents)
+            )
         except Exception as e:
             out.append(f"{where}: the text does not run: {type(e).__name__}: {e}\n{_lines(text)}")
             continue
         try:
             torch.manual_seed(7)
-            want = trace(*[t.detach().clone() if isinstance(t, torch.Tensor) else t for t in (*tensors, *others)], *[t.clone() for t in cotangents])
+            want = trace(
+                *[
+                    t.detach().clone() if isinstance(t, torch.Tensor) else t
+                    for t in (*tensors, *others)
+                ],
+                *[t.clone() for t in cotangents],
+            )
         except Exception as e:
             out.append(f"{where}: the trace does not run: {type(e).__name__}: {e}\n{_lines(text)}")
             continue
         if not ignore_values:
-            out += [d + "\n" + _lines(text) for d in _results_differ(where, list(got), list(want), tight)]
+            out += [
+                d + "\n" + _lines(text)
+                for d in _results_differ(where, list(got), list(want), tight)
+            ]
     return out
 
 

@@ -1,8 +1,9 @@
 """Every write that outlives the call is an effect; nothing else is."""
 
 import pytest
-from fulgurite import _C
 from program import Program
+
+from fulgurite import _C
 
 # source, the effects as (kind, text)
 EFFECTS = [

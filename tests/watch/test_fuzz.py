@@ -13,8 +13,9 @@ import types
 import pytest
 import torch
 import torch.nn as nn
-from fulgurite import _C
 from test_modules import GPT
+
+from fulgurite import _C
 
 TRIALS = int(os.environ.get("FULGURITE_FUZZ_TRIALS", "2000"))
 TENSOR = torch.Tensor  # a trial may replace the name

@@ -3,8 +3,9 @@
 import textwrap
 
 import pytest
-from fulgurite import _C
 from program import Program
+
+from fulgurite import _C
 
 # name, source, what the refusal says
 REFUSED = [

@@ -7,6 +7,7 @@ import weakref
 
 import pytest
 import torch
+
 from fulgurite import _C
 
 K = 1
