@@ -69,6 +69,10 @@ const std::vector<Card>& cards() {
       {"fulgurite::expect_sizes", kEffect},
       {"aten::_assert_async", kEffect},
       {"aten::_assert_tensor_metadata", kEffect},
+      {"aten::ctc_loss", kReadsIntegers},
+      {"aten::tensor_split", kReadsIntegers},
+      {"aten::_native_batch_norm_legit", kNoVersionBump},
+      {"aten::_batch_norm_with_update", kNoVersionBump},
       // ---- schemas that hide a write ----
       {"aten::native_batch_norm", kNone, {3, 4}, 5, "aten::_native_batch_norm_legit_functional"},
       {"aten::cudnn_batch_norm", kNone, {3, 4}, 5, nullptr},

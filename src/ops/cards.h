@@ -21,6 +21,8 @@ enum Trait : uint32_t {
   kDataDependentShape = 1 << 6,
   kCopies = 1 << 7,      // copy_
   kOwnInverse = 1 << 8,  // a permutation of dimensions that undoes itself
+  kReadsIntegers = 1 << 10,  // a composite that reads an integer tensor without an operator for it
+  kNoVersionBump = 1 << 11,  // writes arguments without bumping their versions
   kPermutes = 1 << 9,    // a permutation of dimensions by argument 1
 };
 

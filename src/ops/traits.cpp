@@ -134,6 +134,11 @@ bool reads_only_metadata(const ir::Op& op) { return has_trait(op, kReadsMetadata
 
 bool is_pure(const ir::Op& op) { return !has_effect(op) && !has_trait(op, kUninitialised); }
 
+bool reads_integers(const ir::Op& op) { return has_trait(op, kReadsIntegers); }
+bool bumps_versions(const ir::Op& op) {
+  return op.schema().is_mutable() && !has_trait(op, kNoVersionBump);
+}
+
 bool is_bookkeeping(const ir::Op& op) { return op.name().compare(0, 10, "profiler::") == 0; }
 
 bool copies_argument(const ir::Op& op) { return has_trait(op, kCopies); }

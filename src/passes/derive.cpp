@@ -165,8 +165,9 @@ std::shared_ptr<const Rule> make_rule(const Bind& bind, const Trace& joint,
   for (size_t i = 0; i < joint.binds.size(); ++i) {
     if (!keep[i]) continue;
     const Bind& x = joint.binds[i];
-    if (x.op == prims::expect_int() || x.op == prims::expect_float() ||
-        x.op == prims::expect_bool() || x.op == prims::expect_sizes())
+    if (x.op == prims::expect_bool())
+      throw Refusal("FG-178", bind.op.id() + ": its gradient formula checks the data");
+    if (x.op == prims::expect_int() || x.op == prims::expect_float() || x.op == prims::expect_sizes())
       throw Refusal("FG-173", bind.op.id() + ": its gradient formula depends on the data");
     Bind copy{x.op, {}, {}, -1, -1, false};
     for (const Arg& a : x.args) copy.args.push_back(map(a));

@@ -37,7 +37,7 @@ std::vector<ValueId> attached_values(const Trace& t) {
     if (std::find(attached.begin(), attached.end(), id) == attached.end()) attached.push_back(id);
   };
   for (size_t i = t.epilogue; i < t.binds.size(); ++i)
-    if (t.binds[i].grad_mode && !ops::cuts_gradient(t.binds[i].op))
+    if ((t.binds[i].grad_mode || ops::is_view(t.binds[i].op)) && !ops::cuts_gradient(t.binds[i].op))
       for_each_arg(t.binds[i], leaves);
   for (ValueId id : t.outputs) leaves(id);
   return attached;

@@ -37,6 +37,7 @@ constexpr size_t kNever = std::numeric_limits<size_t>::max();
 struct Variable {
   int parent = -1;                // the variable it is a view of, -1: a root
   const Bind* view = nullptr;     // how; nullptr with a parent: by recorded geometry alone
+  const Bind* made_by = nullptr;  // the recorded bind that gave a view, whatever its schema says
   bool single = true;             // `view` has this variable as its only result
   bool cut = false;               // gradients do not pass from the parent
   bool rename = false;            // the parent after t_, squeeze_, ...: the same tensor
@@ -246,8 +247,8 @@ class Functionalizer {
     for (int i : chain) bumps = bumps && !vars_[i].separate_version;
     for (int i : s.variables) {
       const Variable& v = vars_[i];
-      if (v.version == s.version && v.current != kNoValue)
-        mark_overwritten(v.current, bumps_version ? 2 * operator_bind_ : 2 * operator_bind_ - 1);
+      if (v.version != s.version || v.current == kNoValue || is_apart(i, index)) continue;
+      mark_overwritten(v.current, bumps_version ? 2 * operator_bind_ : 2 * operator_bind_ - 1);
     }
     bool seen = grad_mode_;  // by autograd
     std::vector<int> current;
@@ -281,6 +282,18 @@ class Functionalizer {
     }
     ++s.version;
     for (int i : current) vars_[i].version = s.version;
+  }
+
+  // Results of unsafe_split and the like share no memory and no version counter: is `i` on the side of another
+  // such result than `written`?
+  bool is_apart(int i, int written) const {
+    for (int w = written; w >= 0; w = vars_[w].parent) {
+      const Bind* made_by = vars_[w].made_by;
+      if (made_by == nullptr || vars_[w].single || ops::is_view(made_by->op)) continue;
+      for (int k = i; k >= 0; k = vars_[k].parent)
+        if (k != w && vars_[k].made_by == made_by && vars_[k].parent == vars_[w].parent) return true;
+    }
+    return false;
   }
 
   void mark_overwritten(ValueId id, size_t now) {
@@ -443,6 +456,7 @@ class Functionalizer {
       const int v = new_variable(recorded);
       vars_[v].parent = parent;
       vars_[v].view = schema_view && !absolute ? &bind : nullptr;
+      vars_[v].made_by = &bind;
       vars_[v].single = single;
       vars_[v].cut = ops::cuts_gradient(bind.op) || (in_.value(source).tensor().requires_grad &&
                                                      !in_.value(recorded).tensor().requires_grad);
@@ -529,7 +543,7 @@ class Functionalizer {
     for (int t : targets) {
       if (overlaps_itself(vars_[t].facts.tensor()))
         throw Refusal("FG-165", bind.op.id() + " writes a tensor whose elements share memory");
-      if (bind.grad_mode) check_multiple_views(bind, vars_[t]);
+      check_restricted_views(bind, vars_[t]);
     }
     std::vector<ValueId> contents;
     const auto functional = ops::functional_variant(bind.op);
@@ -570,7 +584,7 @@ class Functionalizer {
       });
     }
     for (size_t t = 0; t < targets.size(); ++t)
-      write(targets[t], contents[t], !written_is_hidden(bind));
+      write(targets[t], contents[t], ops::bumps_versions(bind.op));
   }
 
   // Random numbers are drawn in the order of the memory that they fill: another layout, other
@@ -582,16 +596,16 @@ class Functionalizer {
     return false;
   }
 
-  // Eager refuses to use the results of split, unbind, ... after their base was written under
-  // autograd.
-  void check_multiple_views(const Bind& bind, const Variable& target) {
+  // Eager refuses to use results of split, unbind, ... and views made without grad mode once their memory was
+  // written, if they require grad.
+  void check_restricted_views(const Bind& bind, const Variable& target) {
     for (int i : storage(target).variables) {
       const Variable& v = vars_[i];
-      if (v.parent >= 0 && v.view != nullptr && !v.single && v.facts.tensor().requires_grad)
-        throw Refusal("FG-163",
-                      bind.op.id() +
-                          " writes memory of which split, unbind or another operator gave several "
-                          "views that require grad");
+      if (v.parent < 0 || v.view == nullptr || !v.facts.tensor().requires_grad) continue;
+      if (!v.single || !v.made_by->grad_mode)
+        throw Refusal("FG-163", bind.op.id() +
+                                    " writes memory of which there are views that require grad, made "
+                                    "several at once (split, unbind) or without grad mode");
     }
   }
 
@@ -684,12 +698,13 @@ class Functionalizer {
         out.results.emplace_back(std::move(list));
       }
     }
-    conform(out, contents, targets);
+    const bool into_out = bind.op.schema().arguments()[written[0]].kwarg_only();
+    conform(out, contents, into_out);
     return contents;
   }
 
   // The functional operator may choose another dtype or other strides than the variable has.
-  void conform(Bind& out, std::vector<ValueId>& contents, const std::vector<int>& targets) {
+  void conform(Bind& out, std::vector<ValueId>& contents, bool into_out) {
     bool sure = true;
     for (ValueId c : contents) sure = sure && b_.value(c).tensor().is_contiguous();
     for_each_arg(out, [&](ValueId a) {
@@ -711,6 +726,8 @@ class Functionalizer {
       for (size_t k = 0; k < contents.size(); ++k) {
         ir::TensorType& type = std::get<ir::TensorType>(b_.trace().values[contents[k]].type);
         ir::TensorType& found = real[skip + k];
+        if (found.dtype != type.dtype && into_out)
+          throw Refusal("FG-168", out.op.id() + " is given an out= of another dtype than its result, in which it computes");
         if (found.dtype == type.dtype && found.strides == type.strides) continue;
         differ.emplace_back(k, type);
         found.requires_grad = type.requires_grad;
@@ -726,7 +743,6 @@ class Functionalizer {
                           Arg(ints(type.strides))},
                          like, type.requires_grad);
     }
-    (void)targets;
   }
 
   // No functional variant (custom operators): run the operator itself on copies made for it.
@@ -899,7 +915,7 @@ class Functionalizer {
       if (it != made.end()) return it->second;
       const ValueId base = self(self, vars_[v].parent);
       const Variable& var = vars_[v];
-      grad_mode_ = var.view == nullptr || var.view->grad_mode;
+      grad_mode_ = var.made_by == nullptr || var.made_by->grad_mode;
       location_ = var.view != nullptr ? var.view->location : -1;
       return made[v] = derive(var, base);
     };

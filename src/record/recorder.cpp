@@ -513,7 +513,7 @@ void Recorder::Impl::composite(const c10::OperatorHandle& handle, DispatchKeySet
     throw;
   }
   region = outer;
-  if (first_bind < binds.size()) check_integers_are_read(op, regions[region_id].args, first_bind);
+  if (ops::reads_integers(op)) check_integers_are_read(op, regions[region_id].args, first_bind);
   if (filled_behind_our_back(op, *stack, first_bind)) {
     for (size_t i = first_bind; i < binds.size(); ++i) binds[i].dead = true;
     for (size_t i = region_id; i < regions.size(); ++i) region_dead[i] = true;
