@@ -69,8 +69,9 @@ const std::vector<Card>& cards() {
       {"fulgurite::expect_sizes", kEffect},
       {"aten::_assert_async", kEffect},
       {"aten::_assert_tensor_metadata", kEffect},
-      {"aten::ctc_loss", kReadsIntegers},
-      {"aten::tensor_split", kReadsIntegers},
+      {"aten::ctc_loss.Tensor", kReadsIntegers},
+      {"aten::tensor_split.tensor_indices_or_sections", kReadsIntegers},
+      {"aten::linalg_eig", kGradientChecksData},
       {"aten::_native_batch_norm_legit", kNoVersionBump},
       {"aten::_batch_norm_with_update", kNoVersionBump},
       // ---- schemas that hide a write ----
@@ -100,8 +101,14 @@ const Card* card_of(const ir::Op& op) {
     for (const Card& c : cards()) map->emplace(c.name, &c);
     return map;
   }();
-  auto it = by_name->find(op.name());
-  return it == by_name->end() ? nullptr : it->second;
+  static thread_local std::unordered_map<ir::Op, const Card*> known;
+  auto [it, is_new] = known.emplace(op, nullptr);
+  if (is_new) {
+    auto card = by_name->find(op.name() + "." + op.overload());
+    if (card == by_name->end()) card = by_name->find(op.name());
+    it->second = card == by_name->end() ? nullptr : card->second;
+  }
+  return it->second;
 }
 
 }  // namespace fulgurite::ops

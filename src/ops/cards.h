@@ -19,11 +19,12 @@ enum Trait : uint32_t {
   kIdentity = 1 << 4,      // a view with the geometry of argument 0 itself
   kEffect = 1 << 5,        // must run although nobody uses its results
   kDataDependentShape = 1 << 6,
-  kCopies = 1 << 7,      // copy_
-  kOwnInverse = 1 << 8,  // a permutation of dimensions that undoes itself
+  kCopies = 1 << 7,          // copy_
+  kOwnInverse = 1 << 8,      // a permutation of dimensions that undoes itself
   kReadsIntegers = 1 << 10,  // a composite that reads an integer tensor without an operator for it
   kNoVersionBump = 1 << 11,  // writes arguments without bumping their versions
-  kPermutes = 1 << 9,    // a permutation of dimensions by argument 1
+  kGradientChecksData = 1 << 12,  // and raises for some
+  kPermutes = 1 << 9,             // a permutation of dimensions by argument 1
 };
 
 struct Card {

@@ -134,6 +134,7 @@ bool reads_only_metadata(const ir::Op& op) { return has_trait(op, kReadsMetadata
 
 bool is_pure(const ir::Op& op) { return !has_effect(op) && !has_trait(op, kUninitialised); }
 
+bool gradient_checks_data(const ir::Op& op) { return has_trait(op, kGradientChecksData); }
 bool reads_integers(const ir::Op& op) { return has_trait(op, kReadsIntegers); }
 bool bumps_versions(const ir::Op& op) {
   return op.schema().is_mutable() && !has_trait(op, kNoVersionBump);

@@ -25,7 +25,9 @@ bool has_data_dependent_shape(const ir::Op& op);
 bool reads_only_metadata(const ir::Op& op);
 // Same results for same arguments, no effects: may be merged with an equal bind.
 bool is_pure(const ir::Op& op);
-// A composite that may read an integer tensor in C++, without an operator that could be recorded.
+// Its gradient formula looks at the data and raises for some.
+bool gradient_checks_data(const ir::Op& op);
+// A composite that reads an integer tensor in C++, without an operator that could be recorded.
 bool reads_integers(const ir::Op& op);
 // Its writes bump the version counters of what it writes, as they do for in-place operators.
 bool bumps_versions(const ir::Op& op);

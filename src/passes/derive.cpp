@@ -165,9 +165,8 @@ std::shared_ptr<const Rule> make_rule(const Bind& bind, const Trace& joint,
   for (size_t i = 0; i < joint.binds.size(); ++i) {
     if (!keep[i]) continue;
     const Bind& x = joint.binds[i];
-    if (x.op == prims::expect_bool())
-      throw Refusal("FG-178", bind.op.id() + ": its gradient formula checks the data");
-    if (x.op == prims::expect_int() || x.op == prims::expect_float() || x.op == prims::expect_sizes())
+    if (x.op == prims::expect_int() || x.op == prims::expect_float() ||
+        x.op == prims::expect_bool() || x.op == prims::expect_sizes())
       throw Refusal("FG-173", bind.op.id() + ": its gradient formula depends on the data");
     Bind copy{x.op, {}, {}, -1, -1, false};
     for (const Arg& a : x.args) copy.args.push_back(map(a));
@@ -346,6 +345,8 @@ std::shared_ptr<const Rule> derive(const Trace& trace, const Bind& bind,
                                    const std::vector<const ir::TensorType*>& cotangents,
                                    const std::vector<bool>& wanted) {
   if (auto rule = explicit_rule(trace, bind, cotangents, wanted)) return rule;
+  if (ops::gradient_checks_data(bind.op))
+    throw Refusal("FG-178", bind.op.id() + ": its gradient formula checks the data");
   const std::string key = key_of(trace, bind, cotangents, wanted);
   {
     std::lock_guard lock(cache_mutex);

@@ -284,14 +284,15 @@ class Functionalizer {
     for (int i : current) vars_[i].version = s.version;
   }
 
-  // Results of unsafe_split and the like share no memory and no version counter: is `i` on the side of another
-  // such result than `written`?
+  // Results of unsafe_split and the like share no memory and no version counter: is `i` on the side
+  // of another such result than `written`?
   bool is_apart(int i, int written) const {
     for (int w = written; w >= 0; w = vars_[w].parent) {
       const Bind* made_by = vars_[w].made_by;
       if (made_by == nullptr || vars_[w].single || ops::is_view(made_by->op)) continue;
       for (int k = i; k >= 0; k = vars_[k].parent)
-        if (k != w && vars_[k].made_by == made_by && vars_[k].parent == vars_[w].parent) return true;
+        if (k != w && vars_[k].made_by == made_by && vars_[k].parent == vars_[w].parent)
+          return true;
     }
     return false;
   }
@@ -596,16 +597,17 @@ class Functionalizer {
     return false;
   }
 
-  // Eager refuses to use results of split, unbind, ... and views made without grad mode once their memory was
-  // written, if they require grad.
+  // Eager refuses to use results of split, unbind, ... and views made without grad mode once their
+  // memory was written, if they require grad.
   void check_restricted_views(const Bind& bind, const Variable& target) {
     for (int i : storage(target).variables) {
       const Variable& v = vars_[i];
       if (v.parent < 0 || v.view == nullptr || !v.facts.tensor().requires_grad) continue;
       if (!v.single || !v.made_by->grad_mode)
-        throw Refusal("FG-163", bind.op.id() +
-                                    " writes memory of which there are views that require grad, made "
-                                    "several at once (split, unbind) or without grad mode");
+        throw Refusal("FG-163",
+                      bind.op.id() +
+                          " writes memory of which there are views that require grad, made "
+                          "several at once (split, unbind) or without grad mode");
     }
   }
 
@@ -727,7 +729,10 @@ class Functionalizer {
         ir::TensorType& type = std::get<ir::TensorType>(b_.trace().values[contents[k]].type);
         ir::TensorType& found = real[skip + k];
         if (found.dtype != type.dtype && into_out)
-          throw Refusal("FG-168", out.op.id() + " is given an out= of another dtype than its result, in which it computes");
+          throw Refusal(
+              "FG-168",
+              out.op.id() +
+                  " is given an out= of another dtype than its result, in which it computes");
         if (found.dtype == type.dtype && found.strides == type.strides) continue;
         differ.emplace_back(k, type);
         found.requires_grad = type.requires_grad;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "passes/check_memory.h"
 #include "passes/differentiate.h"
 #include "passes/functionalize.h"
 #include "passes/reinplace.h"
@@ -35,6 +36,7 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   };
   keep(low.stages, "recorded", recorded);
 
+  check_memory_is_written(*recorded);
   Functionalized functional = functionalize(*recorded);
   keep(low.stages, "functionalize", functional.trace);
   low.functional = functional.trace;

@@ -187,8 +187,6 @@ struct Recorder::Impl {
                            std::string(t.toString()) + "); supported are strided, dense tensors");
       return kNoValue;
     }
-    if (t.is_inference() != ambient_inference)
-      refuse("FG-132", "inference mode is switched inside the function, which is not compiled yet");
     return new_value(t, producer, "t" + std::to_string(next_result++), ir::ValueKind::Result);
   }
 
@@ -386,7 +384,6 @@ struct Recorder::Impl {
 
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   void composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
-  void check_integers_are_read(const Op& op, const std::vector<Arg>& args, size_t first_bind);
   bool filled_behind_our_back(const Op& op, const Stack& stack, size_t first_bind);
 };
 
@@ -396,6 +393,8 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   const auto& schema = op.schema();
   ++operators;
   update_position();
+  if (c10::InferenceMode::is_enabled() != ambient_inference)
+    refuse("FG-132", "inference mode is switched inside the function, which is not compiled yet");
   PendingBind p{ir::Bind{op, {}, {}, location(), region, c10::GradMode::is_enabled()}};
   if (ops::lifts_constant(op) && stack->back().isTensor() &&
       find(stack->back().toTensor()) == kNoValue) {
@@ -469,30 +468,6 @@ bool Recorder::Impl::filled_behind_our_back(const Op& op, const Stack& stack, si
   return false;
 }
 
-// A composite may read an integer tensor in C++ and pass on what it found as numbers (ctc_loss's
-// lengths).
-void Recorder::Impl::check_integers_are_read(const Op& op, const std::vector<Arg>& args,
-                                             size_t first_bind) {
-  for (const Arg& a : args) {
-    ir::for_each_value(a, [&](ValueId id) {
-      const auto dtype = values[id].tensor().dtype;
-      if (!at::isIntegralType(dtype, /*includeBool=*/false)) return;
-      for (size_t i = first_bind; i < binds.size(); ++i) {
-        bool used = false;
-        for_each_arg(binds[i].bind, [&](ValueId used_id) {
-          used = used || used_id == id ||
-                 (facts[id].storage != nullptr && facts[used_id].storage == facts[id].storage);
-        });
-        if (used) return;
-      }
-      refuse(
-          "FG-133",
-          op.id() +
-              " reads the numbers in an integer tensor without an operator that could be recorded");
-    });
-  }
-}
-
 void Recorder::Impl::composite(const c10::OperatorHandle& handle, DispatchKeySet below,
                                Stack* stack) {
   const Op op(handle);
@@ -513,7 +488,11 @@ void Recorder::Impl::composite(const c10::OperatorHandle& handle, DispatchKeySet
     throw;
   }
   region = outer;
-  if (ops::reads_integers(op)) check_integers_are_read(op, regions[region_id].args, first_bind);
+  if (ops::reads_integers(op))
+    refuse(
+        "FG-133",
+        op.id() +
+            " reads the numbers in an integer tensor without an operator that could be recorded");
   if (filled_behind_our_back(op, *stack, first_bind)) {
     for (size_t i = first_bind; i < binds.size(); ++i) binds[i].dead = true;
     for (size_t i = region_id; i < regions.size(); ++i) region_dead[i] = true;

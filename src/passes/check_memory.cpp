@@ -1,4 +1,4 @@
-#include "api/memory.h"
+#include "passes/check_memory.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -6,7 +6,7 @@
 #include "ir/errors.h"
 #include "ops/traits.h"
 
-namespace fulgurite::api {
+namespace fulgurite::passes {
 namespace {
 
 // Does the bind write this argument without looking at what is there?
@@ -54,4 +54,4 @@ void check_memory_is_written(const ir::Trace& trace) {
     if (id != ir::kNoValue && is_unwritten(id)) refuse("the function returns");
 }
 
-}  // namespace fulgurite::api
+}  // namespace fulgurite::passes
