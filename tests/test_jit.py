@@ -499,3 +499,18 @@ def test_use_after_the_original_is_garbage() -> None:
     for _ in range(3):
         assert torch.equal(g(torch.ones(2)), torch.full((2,), 3.0))
     assert served(g, 2)
+
+
+def test_an_attribute_set_on_an_argument_tensor_is_seen():
+    def scaled(x):
+        return x * getattr(x, "scale", 1.0)
+
+    f = fg.jit(scaled)
+    x = torch.ones(2)
+    for _ in range(3):
+        assert torch.equal(f(x), scaled(x))
+    for scale in (3.0, 4.0):
+        x.scale = scale
+        assert torch.equal(f(x), scaled(x))
+    del x.scale
+    assert torch.equal(f(x), scaled(x))

@@ -86,6 +86,10 @@ std::string short_text(PyObject* o) {
 bool is_plain_tensor(PyObject* o) {
   return Py_TYPE(o) == tensor_type() || Py_TYPE(o) == parameter_type();
 }
+bool has_attributes(PyObject* o) {
+  PyObject** dict = _PyObject_GetDictPtr(o);
+  return dict != nullptr && *dict != nullptr && PyDict_GET_SIZE(*dict) > 0;
+}
 bool is_any_tensor(PyObject* o) { return THPVariable_Check(o); }
 const at::Tensor& tensor_of(PyObject* o) { return THPVariable_Unpack(o); }
 PyObject* wrap_tensor(const at::Tensor& t) { return THPVariable_Wrap(t); }
@@ -97,6 +101,11 @@ namespace {
 void flatten(PyObject* o, std::vector<StructureNode>& nodes, std::vector<PyObject*>& tensors,
              std::vector<PyObject*>& containers, std::string& refusal, int depth) {
   PyTypeObject* type = Py_TYPE(o);
+  if (is_plain_tensor(o) && has_attributes(o)) {
+    refusal = "an argument is a tensor with Python attributes of its own, which are not guarded";
+    nodes.push_back({Kind::Identity, 0, PyRef::borrow(o), {}});
+    return;
+  }
   if (is_plain_tensor(o)) {
     nodes.push_back({Kind::Tensor,
                      static_cast<int32_t>(tensors.size()),
@@ -166,6 +175,10 @@ bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at
     case Kind::Tensor:
       if (reinterpret_cast<PyObject*>(Py_TYPE(o)) != n.type.get())
         return differ("a tensor", short_text(o));
+      // Attributes that Python code set on a tensor may be read by the program; those were not
+      // recorded.
+      if (has_attributes(o))
+        return differ("a tensor without Python attributes", "one that has some");
       tensors.push_back(o);
       return true;
     case Kind::Value:

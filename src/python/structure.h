@@ -36,6 +36,7 @@ struct StructureNode {
 // Is `object` a tensor that is taken as one (exactly torch.Tensor or torch.nn.Parameter)?
 bool is_plain_tensor(PyObject* object);
 bool is_any_tensor(PyObject* object);
+bool has_attributes(PyObject* object);            // its instance __dict__ is not empty
 const at::Tensor& tensor_of(PyObject* object);    // of a tensor object
 PyObject* wrap_tensor(const at::Tensor& tensor);  // new reference
 
