@@ -127,7 +127,9 @@ def test_threads_watch_at_once():
         try:
             for _ in range(50):
                 result, watched = _C._watch(loop, (), {})
-                assert result == 6 and watched.check() and not watched.refusals()
+                assert result == 6 and watched.check()
+                reasons = {what for what, _, _ in watched.refusals()}
+                assert reasons <= {"is called while another thread is being recorded"}
         except BaseException as error:
             failures.append(error)
 

@@ -217,6 +217,17 @@ PyObject* watch(PyObject* callable, PyObject* const* args, size_t nargsf, PyObje
                 const WatchOptions& options, Observation& out) {
   using namespace watching;
   if (active) return PyObject_Vectorcall(callable, args, nargsf, kwnames);
+  // CPython 3.11 installs trace functions of two threads at once badly, and the allocator's hook is
+  // one for the process: one thread watches at a time. Waiting could deadlock, so others only run.
+  static bool taken = false;  // guarded by the GIL
+  if (taken) {
+    out.refusals.push_back({"is called while another thread is being recorded", {}});
+    return PyObject_Vectorcall(callable, args, nargsf, kwnames);
+  }
+  struct Turn {
+    Turn() { taken = true; }
+    ~Turn() { taken = false; }
+  } turn;
   load_known_types();
   load_library_roots();
   std::unique_ptr<AddressSet> born = std::move(spare_born);
