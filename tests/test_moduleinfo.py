@@ -35,7 +35,7 @@ def test_modules_as_eager(mode: str, start: int, count: Callable[..., None]) -> 
     title = f"ModuleInfo, {mode}"
     indices = range(start, min(start + CHUNK, len(module_db)))
     for i, outcome in forked.run_each(
-        indices, lambda i: moduleinfo.check(module_db[i], *MODES[mode]), timeout=60
+        indices, lambda i: moduleinfo.check(module_db[i], *MODES[mode]), timeout=120
     ):
         name = moduleinfo.name_of(module_db[i])
         count(title, "modules")

@@ -45,7 +45,7 @@ def test_operators_as_eager(mode: str, start: int, count: Callable[..., None]) -
             op_db[i], MODES[mode], exact=opinfo.name_of(op_db[i]) not in NONDETERMINISTIC
         )
 
-    for i, outcome in forked.run_each(indices, work, timeout=30):
+    for i, outcome in forked.run_each(indices, work, timeout=120):
         name = opinfo.name_of(op_db[i])
         count(title, "operators")
         if isinstance(outcome, forked.Crash):

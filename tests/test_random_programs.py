@@ -50,7 +50,7 @@ def _run(seeds: Iterable[int], count: Callable[..., None]) -> None:
         return run_program.check(programs.draw(seed).source(), seed, check_traces=True)
 
     failed: list[tuple[int, str]] = []
-    for seed, report in forked.run_each(list(seeds), work, timeout=30):
+    for seed, report in forked.run_each(list(seeds), work, timeout=120):
         count(TITLE, "programs")
         if isinstance(report, forked.Crash):
             failed.append((seed, str(report)))
