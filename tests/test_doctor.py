@@ -1,5 +1,6 @@
 """doctor and the rest of the command line."""
 
+import os
 import subprocess
 import sys
 
@@ -19,7 +20,9 @@ def run(*arguments, **kwargs):
     )
 
 
-def test_doctor_finds_a_working_installation(capsys):
+def test_doctor_finds_a_working_installation(capsys, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("FULGURITE_")]:
+        monkeypatch.delenv(name)
     assert doctor.main() == 0
     printed = capsys.readouterr().out
     for name in (

@@ -43,7 +43,7 @@ class Expected:
 
     def check(self, case: str, served: int, samples: int, reasons: list[str]) -> list[str]:
         """Complaints about a case: served fewer or more samples than the list says, or for other reasons."""
-        now = (f"{served}/{samples}", "; ".join(sorted({tidy(r) for r in reasons}))[:300])
+        now = (f"{served}/{samples}", "; ".join(sorted({tidy(r) for r in reasons}))[:300].strip())
         complete = served == samples and samples > 0
         if not complete:
             self.found[case] = now
