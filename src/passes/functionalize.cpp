@@ -118,6 +118,10 @@ class Functionalizer {
 
   void add_roots() {
     for (ValueId id : in_.inputs) {
+      if (!in_.value(id).is_tensor()) {
+        numbers_[id] = b_.add_input(in_.value(id));
+        continue;
+      }
       const int v = new_variable(id);
       Value copy = in_.value(id);
       copy.storage = in_.value(id).storage;

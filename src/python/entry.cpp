@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "number_recorder.h"
+
 namespace fulgurite::python {
 
 bool Entry::gather(const std::vector<PyObject*>& args, std::vector<const at::Tensor*>& inputs,
@@ -37,6 +39,24 @@ bool Entry::check(PyObject* const* args, size_t nargs, PyObject* kwnames, const 
   if (!python.check()) return false;
   drop_repeated(inputs);
   return true;
+}
+
+bool Entry::read_numbers(PyObject* const* args, std::vector<c10::IValue>& values) const {
+  for (const NumberInput& n : numbers) {
+    PyObject* found =
+        n.argument >= 0 ? args[n.argument] : python.number(static_cast<uint32_t>(n.guard));
+    c10::IValue value = number_value(found);
+    if (value.isNone()) return false;
+    values.push_back(std::move(value));
+  }
+  return true;
+}
+
+std::vector<std::string> Entry::varied(PyObject* const* args, size_t nargs,
+                                       PyObject* kwnames) const {
+  std::vector<std::string> places = arguments.varied(args, nargs, kwnames);
+  for (std::string& place : python.varied()) places.push_back(std::move(place));
+  return places;
 }
 
 void Entry::drop_repeated(std::vector<const at::Tensor*>& all) const {

@@ -38,6 +38,12 @@ struct External {
   std::string path;  // how the program reached it
 };
 
+// A number that is an input of the program: an argument, or what a guard finds.
+struct NumberInput {
+  int32_t argument = -1;
+  int64_t guard = -1;
+};
+
 struct GradGuard {
   TensorRef leaf;
   bool defined;  // whether leaf.grad was a tensor when the recorded call began
@@ -57,6 +63,7 @@ class Entry {
   std::vector<GradGuard> grads;
   // Arguments that are also reached through Python state: they must be the very same tensor again.
   std::vector<std::pair<size_t, const void*>> fixed_arguments;
+  std::vector<NumberInput> numbers;
   GuardProgram python;
   std::shared_ptr<run::Compiled> program;
   uint64_t hits = 0;
@@ -67,6 +74,10 @@ class Entry {
   // those that are made for the call.
   bool check(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now,
              std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch);
+  // The numbers among the program's inputs, once the guards hold; false if one is gone.
+  bool read_numbers(PyObject* const* args, std::vector<c10::IValue>& values) const;
+  // Where numbers are that are others than the recorded ones.
+  std::vector<std::string> varied(PyObject* const* args, size_t nargs, PyObject* kwnames) const;
   // The first guard that fails, in words; "" if all hold.
   std::string explain_failure(PyObject* const* args, size_t nargs, PyObject* kwnames,
                               const Modes& now);

@@ -38,12 +38,13 @@ struct JitFunction {
 // Runs the entry's program. False if the call has to go on elsewhere (nothing has happened then).
 enum class Served { Yes, DataLeftThePath, Raised };
 Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Tensor*>& inputs,
+             const std::vector<c10::IValue>& numbers,
              std::vector<at::Tensor>& outputs, std::string& error) {
   const std::shared_ptr<run::Compiled> program = entry->program;
   WithoutGil no_gil;
   Served served = Served::Yes;
   try {
-    program->run(inputs.data(), outputs);
+    program->run(inputs.data(), numbers, outputs);
   } catch (const prims::ValueGuardFailed&) {
     served = Served::DataLeftThePath;
   } catch (const c10::Error& e) {
@@ -79,7 +80,9 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (!entry->check(args, nargs, kwnames, now, inputs, scratch)) continue;
     std::vector<at::Tensor> outputs;
     std::string error;
-    const Served served = serve(entry, inputs, outputs, error);
+    std::vector<c10::IValue> numbers;
+    if (!entry->read_numbers(args, numbers)) continue;
+    const Served served = serve(entry, inputs, numbers, outputs, error);
     if (served == Served::DataLeftThePath) continue;
     if (served == Served::Raised) {
       // Eager raises the same, in its own words; if it does not, the program is at fault and goes.
@@ -130,6 +133,8 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
   }
   if (!state.entries.empty() && state.recompiles.size() < 1000) {
+    for (std::string& place : state.entries.front()->varied(args, nargs, kwnames))
+      state.varying.insert(std::move(place));
     std::string why = state.entries.front()->explain_failure(args, nargs, kwnames, now);
     state.recompiles.push_back(why.empty() ? "data took another path" : why);
     tell(self, "recompile", state.recompiles.back());

@@ -7,8 +7,10 @@
 #include <unordered_map>
 
 #include "ir/errors.h"
+#include "number_recorder.h"
 #include "passes/pipeline.h"
 #include "record/recorder.h"
+#include "watch/numbers.h"
 #include "without_gil.h"
 
 namespace fulgurite::python {
@@ -90,10 +92,15 @@ class RecordedCall {
       if (is_any_tensor(tensor))
         static_cast<record::Recorder*>(context)->note_grad_access(tensor_of(tensor));
     };
+    NumberRecorder numbers(recorder);
+    watch_options.numbers = &numbers;
+    watch_options.varying = &state_.varying;
+    const std::vector<PyObject*> args = follow_numbers(*entry, numbers, watch_options);
     {
       record::Recorder::Scope scope(recorder);
-      result =
-          PyRef::steal(watch(state_.callable.get(), args_, nargsf_, kwnames_, watch_options, seen));
+      result = PyRef::steal(watch(state_.callable.get(), args.data(),
+                                  static_cast<size_t>(PyVectorcall_NARGS(nargsf_)), kwnames_,
+                                  watch_options, seen));
     }
     if (!result) {
       // The program's own exception; nothing of it is compiled.
@@ -135,6 +142,42 @@ class RecordedCall {
   }
 
  private:
+  // The arguments of the call; numbers that were others before are replaced by objects that nobody
+  // else has, so that they can be followed.
+  std::vector<PyObject*> follow_numbers(Entry& entry, NumberRecorder& numbers,
+                                        WatchOptions& watch_options) {
+    const size_t total =
+        nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_)) : 0);
+    std::vector<PyObject*> args(args_, args_ + total);
+    for (size_t i = 0; i < total; ++i) {
+      const std::string path = entry.arguments.number_path(i);
+      if (path.empty() || state_.varying.count(path) == 0) continue;
+      fresh_arguments_.push_back(watching::fresh_number(args[i]));
+      args[i] = fresh_arguments_.back().get();
+      const int node = numbers.input(args[i], path);
+      watch_options.number_arguments.emplace_back(args[i], node);
+      argument_numbers_.emplace_back(node, i);
+    }
+    return args;
+  }
+
+  // Where each number that is an input of the program comes from.
+  void number_inputs(record::Recorder& recorder, Entry& entry, const Observation& seen,
+                     const std::vector<int>& nodes) const {
+    for (auto [node, argument] : argument_numbers_)
+      if (recorder.numbers().is_free(node)) entry.arguments.let_number_vary(argument);
+    for (int node : nodes) {
+      NumberInput input;
+      for (auto [n, argument] : argument_numbers_)
+        if (n == node) input.argument = static_cast<int32_t>(argument);
+      for (auto [n, guard] : seen.numbers)
+        if (n == node) input.guard = static_cast<int64_t>(guard);
+      if (input.argument < 0 && input.guard < 0)
+        throw InternalError("a number of the program comes from nowhere");
+      entry.numbers.push_back(input);
+    }
+  }
+
   static bool is_known_input(const at::Tensor& t, const std::vector<const at::Tensor*>& inputs) {
     for (const at::Tensor* i : inputs)
       if (i->is_same(t)) return true;
@@ -215,7 +258,9 @@ class RecordedCall {
     record::Recording recording = recorder.finish(outputs, entry.result.expression());
     if (recording.refusal) throw *recording.refusal;
 
-    const size_t arguments = recording.trace->inputs.size() - recording.externals.size();
+    number_inputs(recorder, entry, seen, recording.numbers);
+    const size_t arguments = recording.trace->inputs.size() - recording.externals.size() -
+                             recording.numbers.size();
     input_positions(entry, arguments);
     for (const record::External& e : recording.externals) {
       External x;
@@ -304,21 +349,6 @@ class RecordedCall {
                                            "); the next call is recorded again");
   }
 
-  static std::string identifier(const std::string& path) {
-    std::string name;
-    for (char c : path) {
-      if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
-        name += c;
-      } else if (!name.empty() && name.back() != '_') {
-        name += '_';
-      }
-    }
-    for (const char* prefix : {"self_", "closure_", "globals_"})
-      if (name.rfind(prefix, 0) == 0) name = name.substr(std::string(prefix).size());
-    while (!name.empty() && name.back() == '_') name.pop_back();
-    return name.empty() ? "external" : name;
-  }
-
   PyObject* self_;
   JitState& state_;
   PyObject* const* args_;
@@ -326,6 +356,8 @@ class RecordedCall {
   size_t nargs_;
   PyObject* kwnames_;
   std::vector<PyObject*> arguments_;
+  std::vector<PyRef> fresh_arguments_;
+  std::vector<std::pair<int, size_t>> argument_numbers_;  // node, argument
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "internals.h"
 
 #include "guard_table.h"
+#include "numbers.h"
 
 #include <structmember.h>
 
@@ -134,6 +135,36 @@ std::string GuardTable::explain_failure() {
   return "";
 }
 
+PyObject* GuardTable::number(uint32_t i) const {
+  const Fact& fact = facts_[i];
+  PyObject* holder = fact.holder.get();
+  switch (fact.kind) {
+    case FactKind::DictItem:
+      return dict_lookup(holder, fact.key.get(), nullptr);
+    case FactKind::Cell:
+      return PyCell_GET(holder);
+    case FactKind::ListItem:
+      return fact.number < PyList_GET_SIZE(holder) ? PyList_GET_ITEM(holder, fact.number) : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+std::vector<std::string> GuardTable::varied() const {
+  std::vector<std::string> places;
+  PathPrinter printer(facts_, roots_);
+  for (uint32_t i = 0; i < facts_.size(); ++i) {
+    const Fact& fact = facts_[i];
+    if (fact.by != MatchBy::Value || !fact.expected || !is_number_object(fact.expected.get()) ||
+        fact_holds(fact))
+      continue;
+    PyObject* now = number(i);
+    if (now != nullptr && Py_TYPE(now) == Py_TYPE(fact.expected.get()))
+      places.push_back(printer.access(fact));
+  }
+  return places;
+}
+
 std::vector<GuardInfo> GuardTable::describe() const {
   PathPrinter printer(facts_, roots_);
   std::vector<GuardInfo> infos;
@@ -173,6 +204,12 @@ std::vector<GuardInfo> GuardProgram::describe() const {
   return table_ ? table_->describe() : std::vector<GuardInfo>();
 }
 std::string GuardProgram::explain_failure() { return table_ ? table_->explain_failure() : ""; }
+PyObject* GuardProgram::number(uint32_t guard) const {
+  return table_ ? table_->number(guard) : nullptr;
+}
+std::vector<std::string> GuardProgram::varied() const {
+  return table_ ? table_->varied() : std::vector<std::string>();
+}
 int GuardProgram::traverse(visitproc visit, void* arg) const {
   return table_ ? table_->traverse(visit, arg) : 0;
 }

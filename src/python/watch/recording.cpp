@@ -43,6 +43,9 @@ Recording::Recording(AddressSet* born, const WatchOptions& options)
   for (PyObject* container : options.argument_structure) arguments_.insert(container);
   on_grad_access_ = options.on_grad_access;
   grad_context_ = options.context;
+  numbers.start(options.numbers);
+  varying_ = options.varying;
+  for (const auto& [object, node] : options.number_arguments) numbers.track(object, node);
 }
 
 Recording::~Recording() {
@@ -179,7 +182,10 @@ Fact& Recording::add_fact(FactKind kind, PyObject* holder, PyObject* dedup_key, 
                         PyRef::borrow(expected), PyRef(), 0,
                         parent == known_.end() ? kNoParent : parent->second, here()});
   know(expected, number);
-  return facts_.back();
+  if (varying_ != nullptr && by == MatchBy::Value && !varying_->empty() &&
+      is_number_object(expected))
+    vary(number);
+  return facts_[static_cast<size_t>(number)];
 }
 
 // One object per key, so that equal keys that are different objects share facts.
@@ -233,6 +239,8 @@ void Recording::effect(EffectKind kind, PyObject* holder, PyObject* key, PyObjec
     over = true;
     return;
   }
+  numbers.fix_in(key);
+  numbers.fix_in(value);
   effects_.push_back({kind, PyRef::borrow(holder), PyRef::borrow(key), PyRef::borrow(value),
                       std::move(text), locate(here()), holder && is_born(holder)});
 }
@@ -320,6 +328,13 @@ void Recording::finish(Observation& out) {
   }
   std::sort(out.tensors.begin(), out.tensors.end(),
             [](const TensorRead& a, const TensorRead& b) { return a.path < b.path; });
+  // What the run stored may have been filled afterwards.
+  for (const Effect& e : effects_) numbers.fix_in(e.value.get());
+  for (auto [fact, node] : varying_facts_) {
+    if (!numbers.sink()->is_free(node)) continue;
+    facts_[static_cast<size_t>(fact)].by = MatchBy::NumberType;
+    out.numbers.emplace_back(node, static_cast<uint32_t>(fact));
+  }
   out.effects = std::move(effects_);
   out.refusals = std::move(refusals_);
   out.opcodes = opcodes;

@@ -20,6 +20,7 @@
 
 #include "born.h"
 #include "guard_table.h"
+#include "numbers.h"
 #include "watcher.h"
 
 struct _PyInterpreterFrame;
@@ -32,6 +33,7 @@ struct Frame {
   int pending = 0;  // the opcode whose result the next event will show
   PyRef callee;     // of a pending CALL
   PyRef arguments;  // of a pending call of an audited query
+  std::unique_ptr<NumberStep> number_step;  // of an instruction with a number that varies
   PyObject* keyword_names = nullptr;
   bool user = false;    // outside torch, fulgurite and the standard library
   bool copies = false;  // in copy.py, whose use of identity does not show in its results
@@ -99,6 +101,11 @@ class Recording {
   // Whether storing `value` where `current` is leaves everything as it was.
   bool is_no_change(PyObject* current, PyObject* value) const;
 
+  // --- numbers that vary
+  NumberWatch numbers;
+  // After an instruction: what it read is followed from the stack on, or fixed.
+  void follow_number_reads(Frame& frame, int opcode);
+
   // --- frames
   std::vector<Frame> frames;
   size_t opcodes = 0;
@@ -135,6 +142,8 @@ class Recording {
   void refuse_unseen_changes();
   void keep(PyObject* object);
   void reach_argument(PyObject* object, int parent);
+  void vary(int fact);
+  void note_number_read(FactKind kind, PyObject* holder, PyObject* key);
   void read_super_attribute(PyObject* super, PyObject* name);
   void read_tensor_attribute(PyObject* tensor, PyObject* name);
   bool require_audited_attribute(PyObject* object, PyObject* name, PyObject* descriptor);
@@ -165,6 +174,9 @@ class Recording {
   void (*on_grad_access_)(PyObject* tensor, void* context) = nullptr;
   void* grad_context_ = nullptr;
   std::unordered_map<PyObject*, int> reached_arguments_;  // tensors; value: parent as in Fact
+  const std::unordered_set<std::string>* varying_ = nullptr;
+  std::unordered_map<int, int> varying_facts_;  // value: node
+  std::vector<int> number_reads_;               // facts that this instruction read
 };
 
 // Names that are looked up often, interned once.

@@ -38,7 +38,8 @@ struct KnownTypes {
 const KnownTypes& known_types();
 void load_known_types();  // called at the start of each watch; cheap once everything is there
 
-enum class MatchBy : uint8_t { Identity, Value, Absent };
+// NumberType: a float (or an int of 64 bits) like the expected one, whatever its value.
+enum class MatchBy : uint8_t { Identity, Value, Absent, NumberType };
 
 bool is_tensor(PyObject* object);
 bool is_tensor_type(PyTypeObject* type);

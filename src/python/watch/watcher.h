@@ -19,8 +19,11 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
+#include "number_sink.h"
 #include "py_ref.h"
 
 namespace fulgurite::python {
@@ -96,6 +99,10 @@ class GuardProgram {
   std::vector<GuardInfo> describe() const;
   // The first guard that fails now with its old and new value; empty if all hold.
   std::string explain_failure();
+  // The number that a guard of Observation::numbers finds now: borrowed, null if it is gone.
+  PyObject* number(uint32_t guard) const;
+  // The places of numbers that have another value now.
+  std::vector<std::string> varied() const;
   // For the tp_traverse of the Python object that owns this program: guards hold strong references.
   int traverse(visitproc visit, void* arg) const;
   void clear();
@@ -110,6 +117,8 @@ struct Observation {
   std::vector<Refusal> refusals;
   std::vector<TensorRead> tensors;
   size_t opcodes = 0;
+  // Nodes whose numbers are read anew for each call, and where: for GuardProgram::number.
+  std::vector<std::pair<int, uint32_t>> numbers;
 };
 
 struct WatchOptions {
@@ -119,6 +128,12 @@ struct WatchOptions {
   // Called before the program reads or sets the `.grad` of a tensor that was there before the call.
   void (*on_grad_access)(PyObject* tensor, void* context) = nullptr;
   void* context = nullptr;
+  // Gets what becomes of numbers; null: numbers are guarded by value.
+  NumberSink* numbers = nullptr;
+  // Numbers read from these places (as GuardProgram::varied names them) are followed.
+  const std::unordered_set<std::string>* varying = nullptr;
+  // Arguments that are followed: objects that nobody else has, and their nodes.
+  std::vector<std::pair<PyObject*, int>> number_arguments;
 };
 
 // Calls `callable` (vectorcall convention) under watch. Returns a new reference, or null with the
