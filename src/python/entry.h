@@ -67,6 +67,7 @@ class Entry {
   GuardProgram python;
   std::shared_ptr<run::Compiled> program;
   uint64_t hits = 0;
+  uint64_t last_used = 0;           // by the clock of its cache
   double record_milliseconds = 0;   // the recorded call, watcher and recorder included
   double compile_milliseconds = 0;  // passes and plan
 

@@ -57,6 +57,24 @@ Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Te
   return served;
 }
 
+// Programs that are never used again: something that they are specialised on differs in every call.
+// Other shapes are no storm as long as there is room for their programs: they may come again.
+bool is_storm(JitState& state, uint64_t key) {
+  constexpr size_t kUnusedPrograms = 16;
+  const size_t unused = state.entries.count_unused(key);
+  const bool crowded = state.evicted_unused >= std::max<size_t>(state.options.max_entries, 16);
+  if (unused < kUnusedPrograms && !crowded) return false;
+  state.last_failure =
+      "FG-212: " + std::to_string(crowded ? state.evicted_unused : unused) +
+      " programs were compiled and never used again; the last time because " +
+      (state.recompiles.empty() ? "of its guards" : state.recompiles.back());
+  state.entries.remove_unused(key);
+  state.evicted_unused = 0;
+  state.failures = std::max<uint64_t>(state.failures + 1, 6);
+  state.skip = (uint64_t{1} << std::min<uint64_t>(state.failures - 2, 10)) - 1;
+  return true;
+}
+
 PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   JitState& state = *reinterpret_cast<JitFunction*>(self)->state;
   PyRef keep_alive = PyRef::borrow(self);
@@ -73,7 +91,9 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   const Modes now = Modes::now();
   std::vector<const at::Tensor*> inputs;
   std::vector<at::Tensor> scratch;
-  for (size_t i = 0; i < state.entries.size(); ++i) {
+  const uint64_t key = EntryCache::key_of(args, nargs, kwnames);
+  for (size_t i = state.entries.find(key, 0); i < state.entries.size();
+       i = state.entries.find(key, i + 1)) {
     std::shared_ptr<Entry> entry = state.entries[i];
     inputs.clear();
     scratch.clear();
@@ -90,20 +110,14 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
       PyObject* result = PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
       if (result != nullptr) {
         state.fall_back("FG-208", "the compiled program raised where eager did not: " + error);
-        for (size_t k = 0; k < state.entries.size(); ++k)
-          if (state.entries[k] == entry) {
-            state.entries.erase(state.entries.begin() + static_cast<std::ptrdiff_t>(k));
-            break;
-          }
+        state.entries.remove(entry.get());
       }
       return result;
     }
     ++state.hits;
     ++entry->hits;
     PyObject* result = entry->result.build(outputs, args, nargs);
-    if (i > 0 && i < state.entries.size() && state.entries[i] == entry)
-      std::rotate(state.entries.begin(), state.entries.begin() + static_cast<std::ptrdiff_t>(i),
-                  state.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    if (i < state.entries.size() && state.entries[i] == entry) state.entries.used(i);
     return result;
   }
   ++state.misses;
@@ -113,31 +127,20 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
                                   " recordings gave no program (" + state.last_failure + ")");
     return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
   }
-  // Programs that are never used again: something that they are specialised on differs in every
-  // call.
-  constexpr size_t kUnusedPrograms = 8;
-  size_t unused = 0;
-  for (const auto& e : state.entries) unused += e->hits == 0 ? 1 : 0;
-  if (unused >= kUnusedPrograms) {
-    state.last_failure = "FG-212: " + std::to_string(unused) +
-                         " programs were compiled and never used again; the last time because " +
-                         (state.recompiles.empty() ? "of its guards" : state.recompiles.back());
+  if (is_storm(state, key)) {
     if (state.fall_back("FG-212", state.last_failure.substr(8)))
       tell(self, "fallback", state.last_failure);
-    state.entries.erase(std::remove_if(state.entries.begin(), state.entries.end(),
-                                       [](const auto& e) { return e->hits == 0; }),
-                        state.entries.end());
-    state.failures = std::max<uint64_t>(state.failures + 1, 6);
-    state.skip = (uint64_t{1} << std::min<uint64_t>(state.failures - 2, 10)) - 1;
     if (state.options.fullgraph) return raise_compile_error("FG-212", state.last_failure);
     return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
   }
-  if (!state.entries.empty() && state.recompiles.size() < 1000) {
-    for (std::string& place : state.entries.front()->varied(args, nargs, kwnames))
+  if (const auto nearest = state.entries.nearest(key)) {
+    for (std::string& place : nearest->varied(args, nargs, kwnames))
       state.varying.insert(std::move(place));
-    std::string why = state.entries.front()->explain_failure(args, nargs, kwnames, now);
-    state.recompiles.push_back(why.empty() ? "data took another path" : why);
-    tell(self, "recompile", state.recompiles.back());
+    if (state.recompiles.size() < 1000) {
+      std::string why = nearest->explain_failure(args, nargs, kwnames, now);
+      state.recompiles.push_back(why.empty() ? "data took another path" : why);
+      tell(self, "recompile", state.recompiles.back());
+    }
   }
   return record_call(self, state, args, nargsf, kwnames);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "entry.h"
+#include "entry_cache.h"
 
 namespace fulgurite::python {
 
@@ -19,7 +20,7 @@ struct JitOptions {
   bool fullgraph = false;  // raise instead of falling back
   bool caching = true;
   bool reinplace = true;
-  size_t max_entries = 64;
+  size_t max_entries = 256;
 };
 
 struct Fallback {
@@ -32,7 +33,8 @@ struct JitState {
   PyRef callable;
   std::string name;
   JitOptions options;
-  std::vector<std::shared_ptr<Entry>> entries;  // most recently used first
+  EntryCache entries;
+  uint64_t evicted_unused = 0;  // programs that made room for others before they served a call
   uint64_t hits = 0;
   uint64_t misses = 0;
   std::vector<Fallback> fallbacks;

@@ -59,7 +59,8 @@ class RecordedCall {
         args_(args),
         nargsf_(nargsf),
         nargs_(static_cast<size_t>(PyVectorcall_NARGS(nargsf))),
-        kwnames_(kwnames) {}
+        kwnames_(kwnames),
+        key_(EntryCache::key_of(args, nargs_, kwnames)) {}
 
   PyObject* run() {
     const auto start = Clock::now();
@@ -134,8 +135,8 @@ class RecordedCall {
     }
     state_.failures = 0;
     if (state_.options.caching) {
-      if (state_.entries.size() >= state_.options.max_entries) state_.entries.pop_back();
-      state_.entries.insert(state_.entries.begin(), std::move(entry));
+      if (state_.entries.add(std::move(entry), key_, state_.options.max_entries))
+        ++state_.evicted_unused;
       tell(self_, "compiled", state_.name);
     }
     return result.release();
@@ -355,6 +356,7 @@ class RecordedCall {
   size_t nargsf_;
   size_t nargs_;
   PyObject* kwnames_;
+  uint64_t key_;  // of the arguments as they were before the call
   std::vector<PyObject*> arguments_;
   std::vector<PyRef> fresh_arguments_;
   std::vector<std::pair<int, size_t>> argument_numbers_;  // node, argument
