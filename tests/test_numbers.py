@@ -48,6 +48,7 @@ def programs(g):
 
 
 X = torch.linspace(-1, 1, 5)
+ONE = 1
 
 FOLLOWED = {
     "times": lambda x, a: x * a,
@@ -202,6 +203,8 @@ INTEGERS = {
     "dtype": lambda x, n: x.long() * n,
     "dim": lambda x, n: x.sum(0 if n > 2 else -1),
     "is": lambda x, n: x * 2 if n == 1 else x * n,
+    "is a small int": lambda x, n: x * 2 if n is ONE else x * n,
+    "returned": lambda x, n: (lambda k: k)(n),
     "bool": lambda x, n: x if n else -x,
     "neg": lambda x, n: x * -n,
 }
@@ -319,3 +322,35 @@ def test_traces_with_numbers_run_and_parse():
     for stage in entry["forward"]:
         text = stage.python(full_paths=True, depth=0)
         assert fg.Trace.parse(text).identical(stage), text
+
+
+def test_a_while_loop_over_data():
+    def f(x):
+        n = 0
+        while x.abs().max().item() > 1:
+            x = x / 2
+            n += 1
+        return x * n
+
+    calls = [(torch.full((3,), float(v)),) for v in (0.5, 3, 9, 0.5, 17, 3, 9, 17, 33, 0.5, 3, 9)]
+    g = same_as_eager(f, calls + calls)
+    assert programs(g) == 5
+    assert fg.cache_misses(g) == 5
+
+
+def test_shapes_that_depend_on_data():
+    g = same_as_eager(
+        lambda x: x[x > 0].sum() * x.nonzero().shape[0],
+        [(torch.tensor([1.0, -1, 2, -2][:4]) * (1 if i % 2 else -1) + i % 3,) for i in range(24)],
+    )
+    assert fg.cache_hits(g) >= 12
+
+
+def test_a_branch_finds_its_program_from_what_the_data_were():
+    def f(x):
+        k = int(x[0].item())
+        return x * 2 if k == 0 else x + 1 if k == 1 else x - 3 if k == 2 else x / 4
+
+    calls = [(torch.tensor([float(i * 7 % 4), 1.0]),) for i in range(40)]
+    g = same_as_eager(f, calls)
+    assert fg.cache_misses(g) <= 5

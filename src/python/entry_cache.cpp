@@ -68,14 +68,18 @@ bool EntryCache::add(std::shared_ptr<Entry> entry, uint64_t key, size_t most) {
   return unused;
 }
 
+size_t EntryCache::index_of(const Entry* entry) const {
+  size_t i = 0;
+  while (i < entries_.size() && entries_[i].get() != entry) ++i;
+  return i;
+}
+
 void EntryCache::remove(const Entry* entry) {
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].get() != entry) continue;
-    keys_.erase(keys_.begin() + static_cast<std::ptrdiff_t>(i));
-    const std::shared_ptr<Entry> gone = std::move(entries_[i]);
-    entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
-    return;
-  }
+  const size_t i = index_of(entry);
+  if (i == entries_.size()) return;
+  keys_.erase(keys_.begin() + static_cast<std::ptrdiff_t>(i));
+  const std::shared_ptr<Entry> gone = std::move(entries_[i]);
+  entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
 size_t EntryCache::count_unused(uint64_t key) const {

@@ -1,11 +1,14 @@
 #include "jit_function.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
 #include <structmember.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/prims.h"
+#include "ops/value_guard.h"
 #include "record/recorder.h"
 #include "recorded_call.h"
 #include "without_gil.h"
@@ -57,6 +60,47 @@ Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Te
   return served;
 }
 
+// The entries that may serve a call, in the order in which they are tried: the one that served last
+// first; after one whose data left its path, the one that went on from there the last time.
+class Candidates {
+ public:
+  Candidates(const EntryCache& entries, uint64_t key) : entries_(entries), key_(key) {}
+
+  std::shared_ptr<Entry> next() {
+    std::shared_ptr<Entry> entry = std::exchange(hint_, nullptr);
+    if (entry && !was_tried(entry) && entries_.index_of(entry.get()) < entries_.size())
+      return take(std::move(entry));
+    for (size_t i = entries_.find(key_, 0); i < entries_.size(); i = entries_.find(key_, i + 1))
+      if (!was_tried(entries_[i])) return take(entries_[i]);
+    return nullptr;
+  }
+
+  void left(const std::shared_ptr<Entry>& entry, uint64_t found) {
+    hint_ = entry->branch(found);
+    left_.emplace_back(entry, found);
+  }
+
+  void served(const std::shared_ptr<Entry>& by) {
+    for (const auto& [entry, found] : left_)
+      if (entry != by) entry->remember_branch(found, by);
+  }
+
+ private:
+  std::shared_ptr<Entry> take(std::shared_ptr<Entry> entry) {
+    tried_.push_back(entry);
+    return entry;
+  }
+  bool was_tried(const std::shared_ptr<Entry>& entry) const {
+    return std::find(tried_.begin(), tried_.end(), entry) != tried_.end();
+  }
+
+  const EntryCache& entries_;
+  uint64_t key_;
+  c10::SmallVector<std::shared_ptr<Entry>, 4> tried_;
+  std::vector<std::pair<std::shared_ptr<Entry>, uint64_t>> left_;
+  std::shared_ptr<Entry> hint_;
+};
+
 // Programs that are never used again: something that they are specialised on differs in every call.
 // Other shapes are no storm as long as there is room for their programs: they may come again.
 bool is_storm(JitState& state, uint64_t key) {
@@ -92,9 +136,8 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   std::vector<const at::Tensor*> inputs;
   std::vector<at::Tensor> scratch;
   const uint64_t key = EntryCache::key_of(args, nargs, kwnames);
-  for (size_t i = state.entries.find(key, 0); i < state.entries.size();
-       i = state.entries.find(key, i + 1)) {
-    std::shared_ptr<Entry> entry = state.entries[i];
+  Candidates candidates(state.entries, key);
+  while (std::shared_ptr<Entry> entry = candidates.next()) {
     inputs.clear();
     scratch.clear();
     if (!entry->check(args, nargs, kwnames, now, inputs, scratch)) continue;
@@ -103,7 +146,10 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     std::vector<c10::IValue> numbers;
     if (!entry->read_numbers(args, numbers)) continue;
     const Served served = serve(entry, inputs, numbers, outputs, error);
-    if (served == Served::DataLeftThePath) continue;
+    if (served == Served::DataLeftThePath) {
+      candidates.left(entry, prims::last_found());
+      continue;
+    }
     if (served == Served::Raised) {
       // Eager raises the same, in its own words; if it does not, the program is at fault and goes.
       ++state.misses;
@@ -117,7 +163,9 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     ++state.hits;
     ++entry->hits;
     PyObject* result = entry->result.build(outputs, args, nargs);
-    if (i < state.entries.size() && state.entries[i] == entry) state.entries.used(i);
+    candidates.served(entry);
+    if (const size_t i = state.entries.index_of(entry.get()); i < state.entries.size())
+      state.entries.used(i);
     return result;
   }
   ++state.misses;
@@ -142,7 +190,10 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
       tell(self, "recompile", state.recompiles.back());
     }
   }
-  return record_call(self, state, args, nargsf, kwnames);
+  PyObject* result = record_call(self, state, args, nargsf, kwnames);
+  if (const auto newest = state.entries.nearest(key); newest && result != nullptr)
+    candidates.served(newest);
+  return result;
 }
 
 // ---- the type

@@ -226,6 +226,24 @@ void stored(Recording& r, PyObject* target, PyObject* value) {
   r.numbers.fix_in(value);
 }
 
+// Small ints exist once: where identity is asked for, the program gets that one. `n is None` asks
+// for no value.
+void compare_identity(Recording& r, PyObject** top) {
+  for (int depth : {1, 2}) {
+    PyObject* object = top[-depth];
+    const int node = r.numbers.find(object);
+    if (node < 0 || !PyLong_CheckExact(object)) continue;
+    r.numbers.sink()->fix(node);
+    PyObject* shared = PyLong_FromLongLong(PyLong_AsLongLong(object));
+    if (shared == nullptr) {
+      PyErr_Clear();
+      continue;
+    }
+    top[-depth] = shared;
+    Py_DECREF(object);
+  }
+}
+
 void fix_top(Recording& r, Frame& frame, PyObject** top, int count) {
   PyObject** bottom = frame.frame->localsplus + frame.frame->f_code->co_nlocalsplus;
   for (int i = 1; i <= count && top - i >= bottom; ++i) r.numbers.fix_in(top[-i]);
@@ -276,8 +294,7 @@ void number_instruction(Recording& r, Frame& frame, int opcode, int argument, Py
       return;
     }
     case IS_OP:
-      // `n is None` asks for no value.
-      if (n.find(peek(1)) >= 0 && n.find(peek(2)) >= 0) fix_top(r, frame, top, 2);
+      compare_identity(r, top);
       return;
     case CONTAINS_OP:
       return fix_top(r, frame, top, 2);
