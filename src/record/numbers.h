@@ -29,7 +29,7 @@ struct Mark {
 struct NumberPlace {
   int node;
   int position = -1;        // among the positional arguments, self included; -1: by keyword
-  std::string keyword;      // its name then
+  std::string keyword{};    // its name then
   int element = -1;         // in a list
   bool is_operand = false;  // of x * n or n * x: position 0 or 1, the other one is a tensor
 };
@@ -57,7 +57,7 @@ class Numbers {
     std::string name;
     ir::ValueId id = ir::kNoValue;  // of a read; of others once they are in the trace
     size_t expectation = 0;
-    std::optional<ir::Op> op;
+    std::optional<ir::Op> op{};
     int a = -1, b = -1;
     bool fixed = false;
   };

@@ -220,28 +220,24 @@ void truth(Recording& r, PyObject* object) {
     n.sink()->fix(node);
 }
 
-// A write into something that outlives the call.
-void stored(Recording& r, PyObject* target, PyObject* value) {
-  if (target != nullptr && r.is_born(target) && !is_tensor(target)) return;
-  r.numbers.fix_in(value);
+// Small ints exist once: where identity is asked for, or an object outlives the call, it is that one.
+void share(Recording& r, PyObject** top, int depth) {
+  PyObject* object = top[-depth];
+  const int node = r.numbers.find(object);
+  if (node < 0) return;
+  r.numbers.sink()->fix(node);
+  if (!PyLong_CheckExact(object)) return;
+  PyObject* shared = PyLong_FromLongLong(PyLong_AsLongLong(object));
+  if (shared == nullptr) return PyErr_Clear();
+  top[-depth] = shared;
+  Py_DECREF(object);
 }
 
-// Small ints exist once: where identity is asked for, the program gets that one. `n is None` asks
-// for no value.
-void compare_identity(Recording& r, PyObject** top) {
-  for (int depth : {1, 2}) {
-    PyObject* object = top[-depth];
-    const int node = r.numbers.find(object);
-    if (node < 0 || !PyLong_CheckExact(object)) continue;
-    r.numbers.sink()->fix(node);
-    PyObject* shared = PyLong_FromLongLong(PyLong_AsLongLong(object));
-    if (shared == nullptr) {
-      PyErr_Clear();
-      continue;
-    }
-    top[-depth] = shared;
-    Py_DECREF(object);
-  }
+// A write into something that outlives the call.
+void stored(Recording& r, PyObject* target, PyObject** top, int depth) {
+  if (target != nullptr && r.is_born(target) && !is_tensor(target)) return;
+  r.numbers.fix_in(top[-depth]);
+  share(r, top, depth);
 }
 
 void fix_top(Recording& r, Frame& frame, PyObject** top, int count) {
@@ -273,15 +269,15 @@ void number_instruction(Recording& r, Frame& frame, int opcode, int argument, Py
       return n.fix_in(peek(1));  // the key
     case STORE_SUBSCR:
       n.fix_in(peek(1));
-      if (PyDict_Check(peek(2)) || PyList_Check(peek(2))) return stored(r, peek(2), peek(3));
+      if (PyDict_Check(peek(2)) || PyList_Check(peek(2))) return stored(r, peek(2), top, 3);
       return n.fix_in(peek(3));
     case STORE_ATTR:
-      return stored(r, peek(1), peek(2));
+      return stored(r, peek(1), top, 2);
     case STORE_DEREF:
-      return stored(r, frame.frame->localsplus[argument], peek(1));
+      return stored(r, frame.frame->localsplus[argument], top, 1);
     case STORE_GLOBAL:
     case STORE_NAME:
-      return n.fix_in(peek(1));
+      return stored(r, nullptr, top, 1);
     case LOAD_ATTR:
     case LOAD_METHOD:
       if (const int node = n.find(peek(1)); node >= 0) n.sink()->fix(node);
@@ -294,8 +290,8 @@ void number_instruction(Recording& r, Frame& frame, int opcode, int argument, Py
       return;
     }
     case IS_OP:
-      compare_identity(r, top);
-      return;
+      share(r, top, 1);
+      return share(r, top, 2);
     case CONTAINS_OP:
       return fix_top(r, frame, top, 2);
     case BUILD_MAP:

@@ -32,8 +32,8 @@ struct NumberStep {
     Source,     // a number from outside
   } kind;
   NumberMark since;
-  std::vector<NumberInCall> places;  // Use
-  std::vector<int> nodes;            // all that take part
+  std::vector<NumberInCall> places{};  // Use
+  std::vector<int> nodes{};            // all that take part
   const char* what = nullptr;        // Calculate, Decide
   bool negated = false;              // Decide: the comparison is false where the result is true
   PyObject* source = nullptr;        // Source: the object that is expected
