@@ -13,7 +13,23 @@ import torch
 
 import fulgurite as fg
 
-VALUES = [0.5, 0.25, -1.5, 0.0, -0.0, 1.0, 2.0, 3.0, 0.5, float("nan"), float("inf"), 1e-30, 0.1, 0.2, 0.3]
+VALUES = [
+    0.5,
+    0.25,
+    -1.5,
+    0.0,
+    -0.0,
+    1.0,
+    2.0,
+    3.0,
+    0.5,
+    float("nan"),
+    float("inf"),
+    1e-30,
+    0.1,
+    0.2,
+    0.3,
+]
 INTS = [1, 2, 3, 0, -1, 5, 300, 301, 1, 2, 7, 8, 9, 10]
 
 
@@ -227,7 +243,14 @@ def test_two_attributes_that_hold_the_same_object():
         return x * box.value + other.value
 
     g = fg.jit(f)
-    for a, b in [(shared, shared), (2.0, shared), (3.0, shared), (shared, shared), (shared, 5.0), (1.5, 1.5)]:
+    for a, b in [
+        (shared, shared),
+        (2.0, shared),
+        (3.0, shared),
+        (shared, shared),
+        (shared, 5.0),
+        (1.5, 1.5),
+    ]:
         box.value, other.value = a, b
         assert torch.equal(f(X), g(X))
     assert c is not None
@@ -240,7 +263,9 @@ def test_a_literal_equal_to_the_number():
 
 
 def test_another_type_is_another_program():
-    g = same_as_eager(lambda x, a: x.long() * a, [(X, 1.0), (X, 2.0), (X, 3), (X, 4), (X, True), (X, 5.0)])
+    g = same_as_eager(
+        lambda x, a: x.long() * a, [(X, 1.0), (X, 2.0), (X, 3), (X, 4), (X, True), (X, 5.0)]
+    )
     assert programs(g) >= 3
 
 
@@ -287,7 +312,8 @@ def test_gradients_where_the_formula_looks_at_the_number():
 
 def test_a_branch_on_data_is_guarded_by_its_outcome():
     g = same_as_eager(
-        lambda x: x * 2 if x.sum().item() > 0 else x - 1, [(torch.randn(4) + i % 3 - 1,) for i in range(20)]
+        lambda x: x * 2 if x.sum().item() > 0 else x - 1,
+        [(torch.randn(4) + i % 3 - 1,) for i in range(20)],
     )
     assert programs(g) == 2
 
@@ -317,7 +343,9 @@ def test_many_lengths_that_come_again_are_no_storm():
 
 
 def test_traces_with_numbers_run_and_parse():
-    g = same_as_eager(lambda x, a: x * a + x * x.sum().item() ** 2.0, [(X + 2, 0.1 * i) for i in range(5)])
+    g = same_as_eager(
+        lambda x, a: x * a + x * x.sum().item() ** 2.0, [(X + 2, 0.1 * i) for i in range(5)]
+    )
     entry = fg._C._entries(g)[0]
     for stage in entry["forward"]:
         text = stage.python(full_paths=True, depth=0)

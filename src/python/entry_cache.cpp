@@ -54,9 +54,9 @@ uint64_t EntryCache::key_of(PyObject* const* args, size_t nargs, PyObject* kwnam
 bool EntryCache::add(std::shared_ptr<Entry> entry, uint64_t key, size_t most) {
   bool unused = false;
   while (!entries_.empty() && entries_.size() >= most) {
-    const auto oldest = std::min_element(
-        entries_.begin(), entries_.end(),
-        [](const auto& a, const auto& b) { return a->last_used < b->last_used; });
+    const auto oldest =
+        std::min_element(entries_.begin(), entries_.end(),
+                         [](const auto& a, const auto& b) { return a->last_used < b->last_used; });
     unused = (*oldest)->hits == 0;
     remove(oldest->get());
   }
@@ -91,8 +91,7 @@ size_t EntryCache::count_unused(uint64_t key) const {
 
 void EntryCache::remove_unused(uint64_t key) {
   for (size_t i = entries_.size(); i-- > 0;)
-    if (i < entries_.size() && keys_[i] == key && entries_[i]->hits == 0)
-      remove(entries_[i].get());
+    if (i < entries_.size() && keys_[i] == key && entries_[i]->hits == 0) remove(entries_[i].get());
 }
 
 void EntryCache::clear() {

@@ -41,8 +41,8 @@ struct JitFunction {
 // Runs the entry's program. False if the call has to go on elsewhere (nothing has happened then).
 enum class Served { Yes, DataLeftThePath, Raised };
 Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Tensor*>& inputs,
-             const std::vector<c10::IValue>& numbers,
-             std::vector<at::Tensor>& outputs, std::string& error) {
+             const std::vector<c10::IValue>& numbers, std::vector<at::Tensor>& outputs,
+             std::string& error) {
   const std::shared_ptr<run::Compiled> program = entry->program;
   WithoutGil no_gil;
   Served served = Served::Yes;
@@ -108,10 +108,9 @@ bool is_storm(JitState& state, uint64_t key) {
   const size_t unused = state.entries.count_unused(key);
   const bool crowded = state.evicted_unused >= std::max<size_t>(state.options.max_entries, 16);
   if (unused < kUnusedPrograms && !crowded) return false;
-  state.last_failure =
-      "FG-212: " + std::to_string(crowded ? state.evicted_unused : unused) +
-      " programs were compiled and never used again; the last time because " +
-      (state.recompiles.empty() ? "of its guards" : state.recompiles.back());
+  state.last_failure = "FG-212: " + std::to_string(crowded ? state.evicted_unused : unused) +
+                       " programs were compiled and never used again; the last time because " +
+                       (state.recompiles.empty() ? "of its guards" : state.recompiles.back());
   state.entries.remove_unused(key);
   state.evicted_unused = 0;
   state.failures = std::max<uint64_t>(state.failures + 1, 6);

@@ -39,7 +39,7 @@ class Numbers {
   // All return a node. Values are int64 or double (bool for comparisons).
   int input(c10::IValue value, std::string name);
   int read(c10::IValue value, ir::ValueId id, size_t expectation);  // expectation: its guard's bind
-  int calculate(const ir::Op& op, int a, int b, c10::IValue value);            // b: -1 if unary
+  int calculate(const ir::Op& op, int a, int b, c10::IValue value);  // b: -1 if unary
   int constant(c10::IValue value);
 
   // A comparison came out so: the program is made for that.

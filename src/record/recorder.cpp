@@ -459,9 +459,9 @@ struct Recorder::Impl {
         ir::Bind& bind = binds[i].bind;
         for (const Numbers::Use* u : it->second) {
           if (!std::holds_alternative<IValue>(bind.args[u->argument])) continue;  // a list, done
-          bind.args[u->argument] =
-              u->element < 0 ? number_argument(u->node, bind.region, bind.location, out)
-                             : number_list(bind, u->argument, it->second, out);
+          bind.args[u->argument] = u->element < 0
+                                       ? number_argument(u->node, bind.region, bind.location, out)
+                                       : number_list(bind, u->argument, it->second, out);
         }
       }
       out.push_back(std::move(binds[i]));

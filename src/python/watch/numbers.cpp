@@ -157,8 +157,8 @@ void binary(Recording& r, Frame& frame, int operation, PyObject* left, PyObject*
   n.collect(right, nodes);
   if (nodes.empty()) return;
   if (is_number_object(left) && is_number_object(right)) {
-    const bool floats = PyFloat_CheckExact(left) || PyFloat_CheckExact(right) ||
-                        operation % 13 == NB_TRUE_DIVIDE;
+    const bool floats =
+        PyFloat_CheckExact(left) || PyFloat_CheckExact(right) || operation % 13 == NB_TRUE_DIVIDE;
     if (const char* what = arithmetic(operation, floats)) {
       NumberStep step{NumberStep::Kind::Calculate, {}};
       step.what = what;
@@ -213,14 +213,14 @@ void truth(Recording& r, PyObject* object) {
   if (node < 0) return;
   const bool is_float = PyFloat_CheckExact(object);
   PyRef zero = PyRef::steal(is_float ? PyFloat_FromDouble(0) : PyLong_FromLong(0));
-  const bool is_zero =
-      is_float ? PyFloat_AS_DOUBLE(object) == 0 : Py_SIZE(object) == 0;
+  const bool is_zero = is_float ? PyFloat_AS_DOUBLE(object) == 0 : Py_SIZE(object) == 0;
   if (!n.sink()->decide(is_float ? "float_eq" : "int_eq", node, n.sink()->constant(zero.get()),
                         is_zero))
     n.sink()->fix(node);
 }
 
-// Small ints exist once: where identity is asked for, or an object outlives the call, it is that one.
+// Small ints exist once: where identity is asked for, or an object outlives the call, it is that
+// one.
 void share(Recording& r, PyObject** top, int depth) {
   PyObject* object = top[-depth];
   const int node = r.numbers.find(object);
@@ -440,9 +440,8 @@ void number_result(Recording& r, Frame& frame) {
       return n.fix(step->nodes);
     }
     case NumberStep::Kind::Decide:
-      if (PyBool_Check(result) &&
-          n.sink()->decide(step->what, step->nodes[0], step->nodes[1],
-                           (result == Py_True) != step->negated))
+      if (PyBool_Check(result) && n.sink()->decide(step->what, step->nodes[0], step->nodes[1],
+                                                   (result == Py_True) != step->negated))
         return;
       return n.fix(step->nodes);
     case NumberStep::Kind::Carry:
