@@ -85,6 +85,11 @@ void Call::numbers(const CalleeModel& model) {
   n.collect(arguments_.keywords, nodes);
   if (nodes.empty()) return;
   if (frame_.frame == nullptr) return n.fix(nodes);
+  // An instance of a Python class: its __new__ and __init__ are watched, and object's look at
+  // nothing.
+  if (model.callee == Callee::Free && PyType_Check(callee_) &&
+      is_heap_type(reinterpret_cast<PyTypeObject*>(callee_)))
+    return;
   if (model.callee == Callee::Op) return number_use(std::move(nodes));
   if (number_calculation(called)) return;
   const bool keyed = moves_by_key(called);

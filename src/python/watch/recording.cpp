@@ -182,7 +182,7 @@ Fact& Recording::add_fact(FactKind kind, PyObject* holder, PyObject* dedup_key, 
                         PyRef::borrow(expected), PyRef(), 0,
                         parent == known_.end() ? kNoParent : parent->second, here()});
   know(expected, number);
-  if (varying_ != nullptr && by == MatchBy::Value && !varying_->empty() &&
+  if (varying_ != nullptr && !varying_->empty() && by == MatchBy::Value && expected != nullptr &&
       is_number_object(expected))
     vary(number);
   return facts_[static_cast<size_t>(number)];
