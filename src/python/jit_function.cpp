@@ -67,7 +67,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     ++state.misses;
     if (state.fall_back("FG-207", mode)) tell(self, "fallback", std::string("FG-207: ") + mode);
     if (state.options.fullgraph) return raise_compile_error("FG-207", mode);
-    return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+    return call_eagerly(state, args, nargsf, kwnames);
   }
   const Modes now = Modes::now();
   std::vector<const at::Tensor*> inputs;
@@ -76,7 +76,8 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     std::shared_ptr<Entry> entry = state.entries[i];
     inputs.clear();
     scratch.clear();
-    if (!entry->check(args, nargs, kwnames, now, inputs, scratch)) continue;
+    CallObjects objects;
+    if (!entry->check(args, nargs, kwnames, now, inputs, scratch, objects)) continue;
     std::vector<at::Tensor> outputs;
     std::string error;
     const Served served = serve(entry, inputs, outputs, error);
@@ -84,7 +85,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (served == Served::Raised) {
       // Eager raises the same, in its own words; if it does not, the program is at fault and goes.
       ++state.misses;
-      PyObject* result = PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+      PyObject* result = call_eagerly(state, args, nargsf, kwnames);
       if (result != nullptr) {
         state.fall_back("FG-208", "the compiled program raised where eager did not: " + error);
         for (size_t k = 0; k < state.entries.size(); ++k)
@@ -97,7 +98,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     }
     ++state.hits;
     ++entry->hits;
-    PyObject* result = entry->result.build(outputs, args, nargs);
+    PyObject* result = entry->finish(outputs, args, nargs, objects);
     if (i > 0 && i < state.entries.size() && state.entries[i] == entry)
       std::rotate(state.entries.begin(), state.entries.begin() + static_cast<std::ptrdiff_t>(i),
                   state.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
@@ -108,7 +109,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     --state.skip;
     state.fall_back("FG-209", "run eagerly: the last " + std::to_string(state.failures) +
                                   " recordings gave no program (" + state.last_failure + ")");
-    return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+    return call_eagerly(state, args, nargsf, kwnames);
   }
   // Programs that are never used again: something that they are specialised on differs in every
   // call.
@@ -127,12 +128,15 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     state.failures = std::max<uint64_t>(state.failures + 1, 6);
     state.skip = (uint64_t{1} << std::min<uint64_t>(state.failures - 2, 10)) - 1;
     if (state.options.fullgraph) return raise_compile_error("FG-212", state.last_failure);
-    return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+    return call_eagerly(state, args, nargsf, kwnames);
   }
   if (!state.entries.empty() && state.recompiles.size() < 1000) {
     std::string why = state.entries.front()->explain_failure(args, nargs, kwnames, now);
     state.recompiles.push_back(why.empty() ? "data took another path" : why);
     tell(self, "recompile", state.recompiles.back());
+    const std::string place = state.entries.front()->place_to_follow(args, nargs, kwnames);
+    constexpr size_t kMostPlaces = 256;
+    if (!place.empty() && state.places.size() < kMostPlaces) state.places.insert(place);
   }
   return record_call(self, state, args, nargsf, kwnames);
 }
@@ -158,10 +162,15 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(f->dict);
   if (f->state != nullptr) {
     Py_VISIT(f->state->callable.get());
+    for (const Part& p : f->state->parts) {
+      Py_VISIT(p.callable.get());
+      Py_VISIT(p.substitute.get());
+    }
     for (const auto& e : f->state->entries) {
       if (e.use_count() != 1) continue;
       if (const int r = e->arguments.traverse(visit, arg)) return r;
       if (const int r = e->python.traverse(visit, arg)) return r;
+      if (const int r = e->effects.traverse(visit, arg)) return r;
     }
   }
   return 0;
@@ -172,6 +181,7 @@ int clear(PyObject* self) {
   Py_CLEAR(f->dict);
   if (f->state != nullptr) {
     f->state->entries.clear();
+    f->state->parts.clear();
     f->state->callable = PyRef::borrow(Py_None);
   }
   return 0;
@@ -241,6 +251,28 @@ PyObject* new_jit_function(PyObject* callable, std::string name, JitOptions opti
   f->state->options = options;
   PyObject_GC_Track(reinterpret_cast<PyObject*>(f));
   return reinterpret_cast<PyObject*>(f);
+}
+
+namespace {
+
+// A part that has no operators, or that gives no program itself, is left alone.
+bool is_worth_calling(const JitState& part) {
+  constexpr uint64_t kMostFailures = 6;
+  constexpr size_t kFewestOperators = 2;
+  if (!part.parts.empty()) return true;
+  if (part.entries.empty()) return part.failures < kMostFailures;
+  return part.entries.front()->program->parts().functional->binds.size() >= kFewestOperators;
+}
+
+}  // namespace
+
+PyObject* call_eagerly(const JitState& state, PyObject* const* args, size_t nargsf,
+                       PyObject* kwnames) {
+  std::vector<Part> parts;  // a copy: a call inside may add some
+  for (const Part& part : state.parts)
+    if (is_worth_calling(*jit_state(part.substitute.get()))) parts.push_back(part);
+  InterceptScope scope(&parts);
+  return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
 }
 
 JitState* jit_state(PyObject* object) {
