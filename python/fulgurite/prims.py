@@ -2,7 +2,8 @@
 
 ``copy_(source, destination)`` writes a value back into something that the caller can see; ``set_data(self,
 data)`` gives the values of ``data`` the history of ``self``; ``conform``, ``strided_view`` and
-``strided_scatter`` are conversions between layouts; ``expect_*`` are value guards.
+``strided_scatter`` are conversions between layouts; ``expect_*`` are value guards. ``float_*`` and ``int_*`` are
+arithmetic on numbers as Python does it.
 """
 
 import torch
@@ -22,3 +23,9 @@ expect_float = _ops.expect_float.default
 expect_bool = _ops.expect_bool.default
 expect_sizes = _ops.expect_sizes.default
 replace = _ops.replace.default
+
+
+def __getattr__(name):
+    if name.startswith(("float_", "int_", "number_")):
+        return getattr(_ops, name).default
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

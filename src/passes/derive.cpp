@@ -1,5 +1,6 @@
 #include "passes/derive.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
@@ -11,6 +12,7 @@
 
 #include "ir/builder.h"
 #include "ir/errors.h"
+#include "ir/schema_args.h"
 #include "ir/stack.h"
 #include "ir/text.h"
 #include "ops/prims.h"
@@ -53,26 +55,28 @@ std::string key_of(const Trace& trace, const Bind& bind,
   std::ostringstream key;
   key << bind.op.id() << '(';
   size_t flat = 0;
-  auto value = [&](ValueId id) {
+  auto value = [&](ValueId id, const c10::TypePtr& type) {
     if (id == kNoValue) {
       key << '_';
     } else if (trace.value(id).is_tensor()) {
       type_key(key, trace.value(id).tensor());
       key << (trace.value(id).tensor().requires_grad ? 'g' : '-') << (wanted[flat] ? 'w' : '-');
+    } else if (ir::is_tensor_type(type)) {
+      key << 'n' << static_cast<int>(std::get<ir::ScalarKind>(trace.value(id).type));
     } else {
-      throw Refusal(
-          "FG-171",
-          bind.op.id() + ": differentiating an operator that takes a number read out of a tensor");
+      throw Refusal("FG-171", bind.op.id() +
+                                  ": differentiating an operator whose argument " +
+                                  trace.value(id).name + " is a number that varies");
     }
     ++flat;
   };
   const auto& arguments = bind.op.schema().arguments();
   for (size_t i = 0; i < bind.args.size(); ++i) {
     if (const auto* id = std::get_if<ValueId>(&bind.args[i])) {
-      value(*id);
+      value(*id, ir::full_type(arguments[i]));
     } else if (const auto* list = std::get_if<ValueList>(&bind.args[i])) {
       key << '{';
-      for (ValueId e : *list) value(e);
+      for (ValueId e : *list) value(e, ir::full_type(arguments[i]));
       key << '}';
     } else {
       key << ir::constant_text(std::get<IValue>(bind.args[i]), arguments[i].real_type());
@@ -96,7 +100,7 @@ ir::Value input_value(const ir::Value& like, std::string name) {
 
 // The recorded joint run -> rule: the operator's results become inputs, and what only computed them
 // goes.
-std::shared_ptr<const Rule> make_rule(const Bind& bind, const Trace& joint,
+std::shared_ptr<const Rule> make_rule(const Trace& trace, const Bind& bind, const Trace& joint,
                                       const std::vector<ValueId>& args,
                                       const std::vector<ValueId>& results,
                                       const std::vector<ValueId>& cotangents,
@@ -125,10 +129,15 @@ std::shared_ptr<const Rule> make_rule(const Bind& bind, const Trace& joint,
     keep[i] = true;
     for_each_arg(x, [&](ValueId id) { needed[id] = true; });
   }
+  const std::vector<ValueId> flat = tensor_arguments(trace, bind);
   auto give = [&](const std::vector<ValueId>& group, Rule::Source source, const char* name) {
     for (size_t k = 0; k < group.size(); ++k) {
       if (group[k] == kNoValue || !needed[group[k]] || ids[group[k]] != kNoValue) continue;
-      ids[group[k]] = b.add_input(input_value(joint.value(group[k]), name + std::to_string(k)));
+      ir::Value input = input_value(joint.value(group[k]), name + std::to_string(k));
+      // Numbers are wrapped numbers in the run on samples, and numbers in the rule.
+      if (source == Rule::Source::Argument && !trace.value(flat.at(k)).is_tensor())
+        input.type = trace.value(flat.at(k)).type;
+      ids[group[k]] = b.add_input(std::move(input));
       rule->inputs.push_back({source, k});
       if (source != Rule::Source::Cotangent) ++b.trace().num_saved_inputs;
     }
@@ -178,6 +187,16 @@ std::shared_ptr<const Rule> make_rule(const Bind& bind, const Trace& joint,
   return rule;
 }
 
+// A number as operators get it from Python.
+at::Tensor sample_number(ir::ScalarKind kind) {
+  const c10::Scalar s = kind == ir::ScalarKind::Float  ? c10::Scalar(0.5)
+                        : kind == ir::ScalarKind::Bool ? c10::Scalar(true)
+                                                       : c10::Scalar(int64_t{2});
+  at::Tensor t = c10::scalar_to_tensor(s);
+  t.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return t;
+}
+
 c10::Device device_of(const Trace& trace, const Bind& bind) {
   c10::Device device(c10::kCPU);
   for_each_arg(bind, [&](ValueId id) {
@@ -225,9 +244,10 @@ std::shared_ptr<const Rule> derive_by_engine(
         ++flat;
         return;
       }
-      const ir::TensorType& type = trace.value(id).tensor();
-      at::Tensor t = sample(type, on_meta);
-      const bool differentiable = wanted[flat] && type.requires_grad;
+      const ir::Value& value = trace.value(id);
+      at::Tensor t = value.is_tensor() ? sample(value.tensor(), on_meta)
+                                       : sample_number(std::get<ir::ScalarKind>(value.type));
+      const bool differentiable = wanted[flat] && value.is_tensor() && value.tensor().requires_grad;
       if (differentiable) {
         t.requires_grad_(true);
         leaves.push_back(t);
@@ -309,7 +329,7 @@ std::shared_ptr<const Rule> derive_by_engine(
   const auto n = static_cast<std::ptrdiff_t>(results.size());
   const auto m = static_cast<std::ptrdiff_t>(gradients.size());
   const auto& o = joint->outputs;
-  return make_rule(bind, *joint, args, {o.begin(), o.begin() + n}, {o.begin() + n + m, o.end()},
+  return make_rule(trace, bind, *joint, args, {o.begin(), o.begin() + n}, {o.begin() + n + m, o.end()},
                    {o.begin() + n, o.begin() + n + m}, gradients_of);
 }
 

@@ -52,7 +52,14 @@ std::vector<ir::TensorType> infer_types(const ir::Trace& trace, const ir::Bind& 
   at::NoGradGuard no_grad;
   std::vector<c10::IValue> env(trace.values.size());
   ir::for_each_arg(bind, [&](ir::ValueId id) {
-    if (env[id].isNone() && trace.value(id).is_tensor()) env[id] = sample(trace.value(id).tensor());
+    if (!env[id].isNone()) return;
+    if (trace.value(id).is_tensor()) {
+      env[id] = sample(trace.value(id).tensor());
+    } else if (std::get<ir::ScalarKind>(trace.value(id).type) == ir::ScalarKind::Float) {
+      env[id] = 0.5;
+    } else {
+      env[id] = int64_t{2};
+    }
   });
   torch::jit::Stack stack;
   ir::push_arguments(bind, env, stack);

@@ -38,12 +38,13 @@ struct JitFunction {
 // Runs the entry's program. False if the call has to go on elsewhere (nothing has happened then).
 enum class Served { Yes, DataLeftThePath, Raised };
 Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Tensor*>& inputs,
+             const std::vector<c10::IValue>& numbers,
              std::vector<at::Tensor>& outputs, std::string& error) {
   const std::shared_ptr<run::Compiled> program = entry->program;
   WithoutGil no_gil;
   Served served = Served::Yes;
   try {
-    program->run(inputs.data(), outputs);
+    program->run(inputs.data(), numbers, outputs);
   } catch (const prims::ValueGuardFailed&) {
     served = Served::DataLeftThePath;
   } catch (const c10::Error& e) {
@@ -54,6 +55,24 @@ Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Te
     error = e.what();
   }
   return served;
+}
+
+// Programs that are never used again: something that they are specialised on differs in every call.
+// Other shapes are no storm as long as there is room for their programs: they may come again.
+bool is_storm(JitState& state, uint64_t key) {
+  constexpr size_t kUnusedPrograms = 16;
+  const size_t unused = state.entries.count_unused(key);
+  const bool crowded = state.evicted_unused >= std::max<size_t>(state.options.max_entries, 16);
+  if (unused < kUnusedPrograms && !crowded) return false;
+  state.last_failure =
+      "FG-212: " + std::to_string(crowded ? state.evicted_unused : unused) +
+      " programs were compiled and never used again; the last time because " +
+      (state.recompiles.empty() ? "of its guards" : state.recompiles.back());
+  state.entries.remove_unused(key);
+  state.evicted_unused = 0;
+  state.failures = std::max<uint64_t>(state.failures + 1, 6);
+  state.skip = (uint64_t{1} << std::min<uint64_t>(state.failures - 2, 10)) - 1;
+  return true;
 }
 
 PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -72,7 +91,9 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   const Modes now = Modes::now();
   std::vector<const at::Tensor*> inputs;
   std::vector<at::Tensor> scratch;
-  for (size_t i = 0; i < state.entries.size(); ++i) {
+  const uint64_t key = EntryCache::key_of(args, nargs, kwnames);
+  for (size_t i = state.entries.find(key, 0); i < state.entries.size();
+       i = state.entries.find(key, i + 1)) {
     std::shared_ptr<Entry> entry = state.entries[i];
     inputs.clear();
     scratch.clear();
@@ -80,7 +101,9 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (!entry->check(args, nargs, kwnames, now, inputs, scratch, objects)) continue;
     std::vector<at::Tensor> outputs;
     std::string error;
-    const Served served = serve(entry, inputs, outputs, error);
+    std::vector<c10::IValue> numbers;
+    if (!entry->read_numbers(args, numbers)) continue;
+    const Served served = serve(entry, inputs, numbers, outputs, error);
     if (served == Served::DataLeftThePath) continue;
     if (served == Served::Raised) {
       // Eager raises the same, in its own words; if it does not, the program is at fault and goes.
@@ -88,20 +111,14 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
       PyObject* result = call_eagerly(state, args, nargsf, kwnames);
       if (result != nullptr) {
         state.fall_back("FG-208", "the compiled program raised where eager did not: " + error);
-        for (size_t k = 0; k < state.entries.size(); ++k)
-          if (state.entries[k] == entry) {
-            state.entries.erase(state.entries.begin() + static_cast<std::ptrdiff_t>(k));
-            break;
-          }
+        state.entries.remove(entry.get());
       }
       return result;
     }
     ++state.hits;
     ++entry->hits;
     PyObject* result = entry->finish(outputs, args, nargs, objects);
-    if (i > 0 && i < state.entries.size() && state.entries[i] == entry)
-      std::rotate(state.entries.begin(), state.entries.begin() + static_cast<std::ptrdiff_t>(i),
-                  state.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    if (i < state.entries.size() && state.entries[i] == entry) state.entries.used(i);
     return result;
   }
   ++state.misses;
@@ -111,30 +128,21 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
                                   " recordings gave no program (" + state.last_failure + ")");
     return call_eagerly(state, args, nargsf, kwnames);
   }
-  // Programs that are never used again: something that they are specialised on differs in every
-  // call.
-  constexpr size_t kUnusedPrograms = 8;
-  size_t unused = 0;
-  for (const auto& e : state.entries) unused += e->hits == 0 ? 1 : 0;
-  if (unused >= kUnusedPrograms) {
-    state.last_failure = "FG-212: " + std::to_string(unused) +
-                         " programs were compiled and never used again; the last time because " +
-                         (state.recompiles.empty() ? "of its guards" : state.recompiles.back());
+  if (is_storm(state, key)) {
     if (state.fall_back("FG-212", state.last_failure.substr(8)))
       tell(self, "fallback", state.last_failure);
-    state.entries.erase(std::remove_if(state.entries.begin(), state.entries.end(),
-                                       [](const auto& e) { return e->hits == 0; }),
-                        state.entries.end());
-    state.failures = std::max<uint64_t>(state.failures + 1, 6);
-    state.skip = (uint64_t{1} << std::min<uint64_t>(state.failures - 2, 10)) - 1;
     if (state.options.fullgraph) return raise_compile_error("FG-212", state.last_failure);
     return call_eagerly(state, args, nargsf, kwnames);
   }
-  if (!state.entries.empty() && state.recompiles.size() < 1000) {
-    std::string why = state.entries.front()->explain_failure(args, nargs, kwnames, now);
-    state.recompiles.push_back(why.empty() ? "data took another path" : why);
-    tell(self, "recompile", state.recompiles.back());
-    const std::string place = state.entries.front()->place_to_follow(args, nargs, kwnames);
+  if (const auto nearest = state.entries.nearest(key)) {
+    for (std::string& place : nearest->varied(args, nargs, kwnames))
+      state.varying.insert(std::move(place));
+    if (state.recompiles.size() < 1000) {
+      std::string why = nearest->explain_failure(args, nargs, kwnames, now);
+      state.recompiles.push_back(why.empty() ? "data took another path" : why);
+      tell(self, "recompile", state.recompiles.back());
+    }
+    const std::string place = nearest->place_to_follow(args, nargs, kwnames);
     constexpr size_t kMostPlaces = 256;
     if (!place.empty() && state.places.size() < kMostPlaces) state.places.insert(place);
   }
@@ -261,7 +269,7 @@ bool is_worth_calling(const JitState& part) {
   constexpr size_t kFewestOperators = 2;
   if (!part.parts.empty()) return true;
   if (part.entries.empty()) return part.failures < kMostFailures;
-  return part.entries.front()->program->parts().functional->binds.size() >= kFewestOperators;
+  return part.entries[0]->program->parts().functional->binds.size() >= kFewestOperators;
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ struct CompiledBackward : torch::autograd::Node {
   std::vector<c10::IValue> numbers;  // by slot, for numbers
   std::vector<at::Tensor> inputs;  // for create_graph; undefined where the call itself overwrote it
   std::vector<uint32_t> versions;  // of the inputs at the call
+  std::vector<c10::IValue> input_numbers;  // for create_graph
   at::Tensor random_state;
   bool released = false;
 
@@ -132,6 +133,8 @@ struct CompiledBackward : torch::autograd::Node {
                   " instead (FG-181: differentiating again needs every input)");
       frame[t.inputs[i]] = x;
     }
+    for (size_t k = 0; k < input_numbers.size(); ++k)
+      frame[t.inputs[inputs.size() + k]] = input_numbers[k];
     for (size_t i : parts.differentiable) differentiable.push_back(frame[t.inputs[i]].toTensor());
     UnderAutograd under;
     at::Tensor state_now;
@@ -234,10 +237,13 @@ Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
   }
 }
 
-void Compiled::run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs) const {
+void Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValue>& numbers,
+                   std::vector<at::Tensor>& outputs) const {
   const ir::Trace& t = *parts_.forward;
   Frame frame(core_->registers());
-  for (size_t i = 0; i < t.inputs.size(); ++i) frame[t.inputs[i]] = *inputs[i];
+  const size_t tensors = t.inputs.size() - numbers.size();
+  for (size_t i = 0; i < tensors; ++i) frame[t.inputs[i]] = *inputs[i];
+  for (size_t k = 0; k < numbers.size(); ++k) frame[t.inputs[tensors + k]] = numbers[k];
   for (const auto& [id, tensor] : constants_) frame[id] = tensor;
   at::Tensor random_state;
   if (core_->draws_random_numbers()) random_state = default_random_state();
@@ -248,7 +254,7 @@ void Compiled::run(const at::Tensor* const* inputs, std::vector<at::Tensor>& out
     if (random_state.defined()) set_default_random_state(random_state);
     throw;
   }
-  if (has_gradient()) attach(frame, inputs, random_state);
+  if (has_gradient()) attach(frame, inputs, numbers, random_state);
   if (epilogue_->size() > 0) {
     UnderAutograd under;
     epilogue_->run(frame);
@@ -259,6 +265,7 @@ void Compiled::run(const at::Tensor* const* inputs, std::vector<at::Tensor>& out
 }
 
 void Compiled::attach(Frame& frame, const at::Tensor* const* inputs,
+                      const std::vector<c10::IValue>& numbers,
                       const at::Tensor& random_state) const {
   const ir::Trace& t = *parts_.forward;
   auto node = c10::make_intrusive<CompiledBackward>();
@@ -279,9 +286,11 @@ void Compiled::attach(Frame& frame, const at::Tensor* const* inputs,
       node->saved[k] = SavedVariable(v.toTensor(), saved_[k].kind == SavedSlot::Kind::Output);
     }
   }
-  node->inputs.reserve(t.inputs.size());
-  node->versions.reserve(t.inputs.size());
-  for (size_t i = 0; i < t.inputs.size(); ++i) {
+  const size_t tensors = t.inputs.size() - numbers.size();
+  node->input_numbers = numbers;
+  node->inputs.reserve(tensors);
+  node->versions.reserve(tensors);
+  for (size_t i = 0; i < tensors; ++i) {
     node->inputs.push_back(overwritten_[i] ? at::Tensor() : *inputs[i]);
     node->versions.push_back(
         inputs[i]->is_inference() ? 0 : static_cast<uint32_t>(inputs[i]->_version()));

@@ -36,11 +36,13 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   using Parts = passes::Lowered;
   explicit Compiled(Parts parts);
 
-  // Runs on `inputs` (arguments, then externals, as the trace has them). Throws
+  // Runs on `inputs` (arguments, then externals, as the trace has them) and `numbers` (the trace's
+  // last inputs). Throws
   // prims::ValueGuardFailed with nothing changed if the data leave the recorded path, and whatever
   // an operator throws, likewise with nothing changed (random state included) unless the epilogue
   // had begun.
-  void run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs) const;
+  void run(const at::Tensor* const* inputs, const std::vector<c10::IValue>& numbers,
+           std::vector<at::Tensor>& outputs) const;
 
   const Parts& parts() const { return parts_; }
   const std::string& name() const { return parts_.forward->name; }
@@ -51,7 +53,8 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   const Plan& epilogue() const { return *epilogue_; }
 
  private:
-  void attach(Frame& frame, const at::Tensor* const* inputs, const at::Tensor& random_state) const;
+  void attach(Frame& frame, const at::Tensor* const* inputs,
+              const std::vector<c10::IValue>& numbers, const at::Tensor& random_state) const;
 
   Parts parts_;
   std::unique_ptr<Plan> core_, epilogue_;

@@ -107,6 +107,8 @@ class GuardTable {
   size_t size() const { return facts_.size(); }
   std::vector<GuardInfo> describe() const;
   std::string explain_failure(const std::vector<PyRef>& given);
+  PyObject* number(uint32_t fact) const;
+  std::vector<std::string> varied() const;
   int traverse(visitproc visit, void* arg) const;
 
  private:
