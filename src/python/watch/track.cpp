@@ -156,6 +156,13 @@ class Operands {
       case MAKE_CELL:
       case COPY_FREE_VARS:
         return;
+      case LOAD_ATTR:
+      case LOAD_METHOD:
+        return settle(1);
+      case BINARY_SUBSCR:
+        return settle_all(2);
+      case FOR_ITER:
+        return;
       case STORE_DEREF: {
         PyObject* cell = f_->localsplus[argument_];
         if (cell && PyCell_Check(cell) && r_.is_born(cell)) return;
@@ -388,8 +395,10 @@ class Operands {
           !r_.is_born(owner) && !is_tensor(owner) && !PyType_Check(owner) &&
           !flows_into_python(owner, name, true))
         return store(1);
-    } else if (PyCFunction_Check(function) && qualified_name(function) == "builtins.isinstance") {
-      return;  // the type is guarded
+    } else if (PyCFunction_Check(function)) {
+      const std::string name = qualified_name(function);
+      // The type is guarded.
+      if (name == "builtins.isinstance" || name == "type.__instancecheck__") return;
     }
     settle_all(argument_ + 1);
   }
