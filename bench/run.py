@@ -48,7 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--list", action="store_true", help="only list the names")
     arguments = parser.parse_args(argv)
-    known = {**{c.name: c for c in (*CASES, *model.STEPS)}, **dict.fromkeys((*FIRST_CALLS, MEMORY, *SPECIALISATIONS))}
+    known = {
+        **{c.name: c for c in (*CASES, *model.STEPS)},
+        **dict.fromkeys((*FIRST_CALLS, MEMORY, *SPECIALISATIONS)),
+    }
     chosen = [
         n
         for n in known

@@ -41,7 +41,9 @@ def entries(console: Console, seconds: float) -> dict[str, Any]:
         for run in runs.values():
             run()
         timings = interleaved(runs, seconds)
-    table = Table(title=f"{ENTRIES}: µs a call, minimum / median", title_justify="left", title_style="bold")
+    table = Table(
+        title=f"{ENTRIES}: µs a call, minimum / median", title_justify="left", title_style="bold"
+    )
     for name in runs:
         table.add_column(name, justify="right")
     table.add_row(*(f"{t.least * 1e6:.2f} / {t.median * 1e6:.2f}" for t in timings.values()))
@@ -73,7 +75,10 @@ def lengths(console: Console, with_compile: bool) -> dict[str, Any]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = _Block()
-    ways: dict[str, Callable[[], Any]] = {"eager": lambda: model, "fulgurite": lambda: fulgurite.jit(model)}
+    ways: dict[str, Callable[[], Any]] = {
+        "eager": lambda: model,
+        "fulgurite": lambda: fulgurite.jit(model),
+    }
     if with_compile:
         ways["torch.compile"] = lambda: torch.compile(model)
         ways["torch.compile, dynamic"] = lambda: torch.compile(model, dynamic=True)

@@ -13,7 +13,23 @@ import torch
 
 import fulgurite as fg
 
-VALUES = [0.5, 0.25, -1.5, 0.0, -0.0, 1.0, 2.0, 3.0, 0.5, float("nan"), float("inf"), 1e-30, 0.1, 0.2, 0.3]
+VALUES = [
+    0.5,
+    0.25,
+    -1.5,
+    0.0,
+    -0.0,
+    1.0,
+    2.0,
+    3.0,
+    0.5,
+    float("nan"),
+    float("inf"),
+    1e-30,
+    0.1,
+    0.2,
+    0.3,
+]
 INTS = [1, 2, 3, 0, -1, 5, 300, 301, 1, 2, 7, 8, 9, 10]
 
 
@@ -48,6 +64,7 @@ def programs(g):
 
 
 X = torch.linspace(-1, 1, 5)
+ONE = 1
 
 FOLLOWED = {
     "times": lambda x, a: x * a,
@@ -202,6 +219,8 @@ INTEGERS = {
     "dtype": lambda x, n: x.long() * n,
     "dim": lambda x, n: x.sum(0 if n > 2 else -1),
     "is": lambda x, n: x * 2 if n == 1 else x * n,
+    "is a small int": lambda x, n: x * 2 if n is ONE else x * n,
+    "returned": lambda x, n: (lambda k: k)(n),
     "bool": lambda x, n: x if n else -x,
     "neg": lambda x, n: x * -n,
 }
@@ -224,7 +243,14 @@ def test_two_attributes_that_hold_the_same_object():
         return x * box.value + other.value
 
     g = fg.jit(f)
-    for a, b in [(shared, shared), (2.0, shared), (3.0, shared), (shared, shared), (shared, 5.0), (1.5, 1.5)]:
+    for a, b in [
+        (shared, shared),
+        (2.0, shared),
+        (3.0, shared),
+        (shared, shared),
+        (shared, 5.0),
+        (1.5, 1.5),
+    ]:
         box.value, other.value = a, b
         assert torch.equal(f(X), g(X))
     assert c is not None
@@ -237,7 +263,9 @@ def test_a_literal_equal_to_the_number():
 
 
 def test_another_type_is_another_program():
-    g = same_as_eager(lambda x, a: x.long() * a, [(X, 1.0), (X, 2.0), (X, 3), (X, 4), (X, True), (X, 5.0)])
+    g = same_as_eager(
+        lambda x, a: x.long() * a, [(X, 1.0), (X, 2.0), (X, 3), (X, 4), (X, True), (X, 5.0)]
+    )
     assert programs(g) >= 3
 
 
@@ -284,7 +312,8 @@ def test_gradients_where_the_formula_looks_at_the_number():
 
 def test_a_branch_on_data_is_guarded_by_its_outcome():
     g = same_as_eager(
-        lambda x: x * 2 if x.sum().item() > 0 else x - 1, [(torch.randn(4) + i % 3 - 1,) for i in range(20)]
+        lambda x: x * 2 if x.sum().item() > 0 else x - 1,
+        [(torch.randn(4) + i % 3 - 1,) for i in range(20)],
     )
     assert programs(g) == 2
 
@@ -314,8 +343,42 @@ def test_many_lengths_that_come_again_are_no_storm():
 
 
 def test_traces_with_numbers_run_and_parse():
-    g = same_as_eager(lambda x, a: x * a + x * x.sum().item() ** 2.0, [(X + 2, 0.1 * i) for i in range(5)])
+    g = same_as_eager(
+        lambda x, a: x * a + x * x.sum().item() ** 2.0, [(X + 2, 0.1 * i) for i in range(5)]
+    )
     entry = fg._C._entries(g)[0]
     for stage in entry["forward"]:
         text = stage.python(full_paths=True, depth=0)
         assert fg.Trace.parse(text).identical(stage), text
+
+
+def test_a_while_loop_over_data():
+    def f(x):
+        n = 0
+        while x.abs().max().item() > 1:
+            x = x / 2
+            n += 1
+        return x * n
+
+    calls = [(torch.full((3,), float(v)),) for v in (0.5, 3, 9, 0.5, 17, 3, 9, 17, 33, 0.5, 3, 9)]
+    g = same_as_eager(f, calls + calls)
+    assert programs(g) == 5
+    assert fg.cache_misses(g) == 5
+
+
+def test_shapes_that_depend_on_data():
+    g = same_as_eager(
+        lambda x: x[x > 0].sum() * x.nonzero().shape[0],
+        [(torch.tensor([1.0, -1, 2, -2][:4]) * (1 if i % 2 else -1) + i % 3,) for i in range(24)],
+    )
+    assert fg.cache_hits(g) >= 12
+
+
+def test_a_branch_finds_its_program_from_what_the_data_were():
+    def f(x):
+        k = int(x[0].item())
+        return x * 2 if k == 0 else x + 1 if k == 1 else x - 3 if k == 2 else x / 4
+
+    calls = [(torch.tensor([float(i * 7 % 4), 1.0]),) for i in range(40)]
+    g = same_as_eager(f, calls)
+    assert fg.cache_misses(g) <= 5

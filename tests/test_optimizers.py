@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.expected import Expected
 from torch.testing._internal.common_optimizers import optim_db
 
 import fulgurite as fg
+from helpers.expected import Expected
 
 STEPS = 20
 ENOUGH = 9
@@ -27,7 +27,10 @@ INFOS = {info.optim_cls.__name__: info for info in optim_db}
 
 @pytest.fixture(scope="module")
 def expected() -> Iterator[Expected]:
-    e = Expected("optimizers", f"Optimizers whose steps are not served by programs in {ENOUGH} of {STEPS} steps")
+    e = Expected(
+        "optimizers",
+        f"Optimizers whose steps are not served by programs in {ENOUGH} of {STEPS} steps",
+    )
     yield e
     e.save()
 
@@ -52,7 +55,9 @@ def parameters_of(net: torch.nn.Module, name: str) -> Any:
     return net.parameters()
 
 
-def train(name: str, options: dict[str, Any], compiled: bool) -> tuple[list[torch.Tensor], int, list[str]]:
+def train(
+    name: str, options: dict[str, Any], compiled: bool
+) -> tuple[list[torch.Tensor], int, list[str]]:
     net = network()
     options = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in options.items()}
     opt = INFOS[name].optim_cls(parameters_of(net, name), **options)
@@ -124,7 +129,11 @@ def test_every_optimizer(name: str, expected: Expected) -> None:
 
 
 # ---- what goes around an optimizer ---------------------------------------------------------------------------
-def loop(make: Callable[[], tuple[Callable[..., Any], list[torch.Tensor]]], least: int, steps: int = STEPS) -> None:
+def loop(
+    make: Callable[[], tuple[Callable[..., Any], list[torch.Tensor]]],
+    least: int,
+    steps: int = STEPS,
+) -> None:
     """Trains twice, eagerly and compiled; ``least`` steps are served."""
     runs = []
     for compiled in (False, True):

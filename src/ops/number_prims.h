@@ -4,9 +4,9 @@
 //
 //   number_float(v), number_int(v)         the number v itself
 //   float_of(int)                          float(i)
-//   float_add, sub, mul, div, pow          two floats; float_neg, abs, sqrt, exp, log, sin, cos: one
-//   int_add, sub, mul, neg                 two ints; int_neg: one
-//   float_lt, le, eq / int_lt, le, eq      comparisons: a bool
+//   float_add, sub, mul, div, pow          two floats; float_neg, abs, sqrt, exp, log, sin, cos:
+//   one int_add, sub, mul, neg                 two ints; int_neg: one float_lt, le, eq / int_lt,
+//   le, eq      comparisons: a bool
 #pragma once
 
 #include <optional>

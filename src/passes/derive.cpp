@@ -64,8 +64,7 @@ std::string key_of(const Trace& trace, const Bind& bind,
     } else if (ir::is_tensor_type(type)) {
       key << 'n' << static_cast<int>(std::get<ir::ScalarKind>(trace.value(id).type));
     } else {
-      throw Refusal("FG-171", bind.op.id() +
-                                  ": differentiating an operator whose argument " +
+      throw Refusal("FG-171", bind.op.id() + ": differentiating an operator whose argument " +
                                   trace.value(id).name + " is a number that varies");
     }
     ++flat;
@@ -329,8 +328,8 @@ std::shared_ptr<const Rule> derive_by_engine(
   const auto n = static_cast<std::ptrdiff_t>(results.size());
   const auto m = static_cast<std::ptrdiff_t>(gradients.size());
   const auto& o = joint->outputs;
-  return make_rule(trace, bind, *joint, args, {o.begin(), o.begin() + n}, {o.begin() + n + m, o.end()},
-                   {o.begin() + n, o.begin() + n + m}, gradients_of);
+  return make_rule(trace, bind, *joint, args, {o.begin(), o.begin() + n},
+                   {o.begin() + n + m, o.end()}, {o.begin() + n, o.begin() + n + m}, gradients_of);
 }
 
 }  // namespace

@@ -97,6 +97,23 @@ std::vector<std::string> Entry::varied(PyObject* const* args, size_t nargs,
   return places;
 }
 
+std::shared_ptr<Entry> Entry::branch(uint64_t found) const {
+  for (const auto& [value, entry] : branches)
+    if (value == found) return entry.lock();
+  return nullptr;
+}
+
+void Entry::remember_branch(uint64_t found, const std::shared_ptr<Entry>& served) {
+  constexpr size_t kMost = 64;
+  for (auto& [value, entry] : branches) {
+    if (value != found) continue;
+    entry = served;
+    return;
+  }
+  if (branches.size() >= kMost) branches.erase(branches.begin());
+  branches.emplace_back(found, served);
+}
+
 void Entry::drop_repeated(std::vector<const at::Tensor*>& all) const {
   const size_t given = all.size() - externals.size();
   if (argument_positions.size() == given) return;

@@ -87,6 +87,10 @@ class Entry {
   Effects effects;
   bool has_effects = false;  // then they make the result as well
   std::shared_ptr<run::Compiled> program;
+  // What was found where this program's data guards failed, and which program served the call then.
+  std::vector<std::pair<uint64_t, std::weak_ptr<Entry>>> branches;
+  std::shared_ptr<Entry> branch(uint64_t found) const;
+  void remember_branch(uint64_t found, const std::shared_ptr<Entry>& served);
   uint64_t hits = 0;
   uint64_t last_used = 0;           // by the clock of its cache
   double record_milliseconds = 0;   // the recorded call, watcher and recorder included

@@ -54,9 +54,9 @@ uint64_t EntryCache::key_of(PyObject* const* args, size_t nargs, PyObject* kwnam
 bool EntryCache::add(std::shared_ptr<Entry> entry, uint64_t key, size_t most) {
   bool unused = false;
   while (!entries_.empty() && entries_.size() >= most) {
-    const auto oldest = std::min_element(
-        entries_.begin(), entries_.end(),
-        [](const auto& a, const auto& b) { return a->last_used < b->last_used; });
+    const auto oldest =
+        std::min_element(entries_.begin(), entries_.end(),
+                         [](const auto& a, const auto& b) { return a->last_used < b->last_used; });
     unused = (*oldest)->hits == 0;
     remove(oldest->get());
   }
@@ -68,14 +68,18 @@ bool EntryCache::add(std::shared_ptr<Entry> entry, uint64_t key, size_t most) {
   return unused;
 }
 
+size_t EntryCache::index_of(const Entry* entry) const {
+  size_t i = 0;
+  while (i < entries_.size() && entries_[i].get() != entry) ++i;
+  return i;
+}
+
 void EntryCache::remove(const Entry* entry) {
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].get() != entry) continue;
-    keys_.erase(keys_.begin() + static_cast<std::ptrdiff_t>(i));
-    const std::shared_ptr<Entry> gone = std::move(entries_[i]);
-    entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
-    return;
-  }
+  const size_t i = index_of(entry);
+  if (i == entries_.size()) return;
+  keys_.erase(keys_.begin() + static_cast<std::ptrdiff_t>(i));
+  const std::shared_ptr<Entry> gone = std::move(entries_[i]);
+  entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
 size_t EntryCache::count_unused(uint64_t key) const {
@@ -87,8 +91,7 @@ size_t EntryCache::count_unused(uint64_t key) const {
 
 void EntryCache::remove_unused(uint64_t key) {
   for (size_t i = entries_.size(); i-- > 0;)
-    if (i < entries_.size() && keys_[i] == key && entries_[i]->hits == 0)
-      remove(entries_[i].get());
+    if (i < entries_.size() && keys_[i] == key && entries_[i]->hits == 0) remove(entries_[i].get());
 }
 
 void EntryCache::clear() {

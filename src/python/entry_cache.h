@@ -34,6 +34,7 @@ class EntryCache {
     while (i < keys_.size() && keys_[i] != key) ++i;
     return i;
   }
+  size_t index_of(const Entry* entry) const;  // size() if it is not there
   const std::shared_ptr<Entry>& operator[](size_t i) const { return entries_[i]; }
   // Entry i served a call: it comes before the others of its key.
   void used(size_t i);

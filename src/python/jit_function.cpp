@@ -1,11 +1,14 @@
 #include "jit_function.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
 #include <structmember.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/prims.h"
+#include "ops/value_guard.h"
 #include "record/recorder.h"
 #include "recorded_call.h"
 #include "without_gil.h"
@@ -38,8 +41,8 @@ struct JitFunction {
 // Runs the entry's program. False if the call has to go on elsewhere (nothing has happened then).
 enum class Served { Yes, DataLeftThePath, Raised };
 Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Tensor*>& inputs,
-             const std::vector<c10::IValue>& numbers,
-             std::vector<at::Tensor>& outputs, std::string& error) {
+             const std::vector<c10::IValue>& numbers, std::vector<at::Tensor>& outputs,
+             std::string& error) {
   const std::shared_ptr<run::Compiled> program = entry->program;
   WithoutGil no_gil;
   Served served = Served::Yes;
@@ -57,6 +60,47 @@ Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Te
   return served;
 }
 
+// The entries that may serve a call, in the order in which they are tried: the one that served last
+// first; after one whose data left its path, the one that went on from there the last time.
+class Candidates {
+ public:
+  Candidates(const EntryCache& entries, uint64_t key) : entries_(entries), key_(key) {}
+
+  std::shared_ptr<Entry> next() {
+    std::shared_ptr<Entry> entry = std::exchange(hint_, nullptr);
+    if (entry && !was_tried(entry) && entries_.index_of(entry.get()) < entries_.size())
+      return take(std::move(entry));
+    for (size_t i = entries_.find(key_, 0); i < entries_.size(); i = entries_.find(key_, i + 1))
+      if (!was_tried(entries_[i])) return take(entries_[i]);
+    return nullptr;
+  }
+
+  void left(const std::shared_ptr<Entry>& entry, uint64_t found) {
+    hint_ = entry->branch(found);
+    left_.emplace_back(entry, found);
+  }
+
+  void served(const std::shared_ptr<Entry>& by) {
+    for (const auto& [entry, found] : left_)
+      if (entry != by) entry->remember_branch(found, by);
+  }
+
+ private:
+  std::shared_ptr<Entry> take(std::shared_ptr<Entry> entry) {
+    tried_.push_back(entry);
+    return entry;
+  }
+  bool was_tried(const std::shared_ptr<Entry>& entry) const {
+    return std::find(tried_.begin(), tried_.end(), entry) != tried_.end();
+  }
+
+  const EntryCache& entries_;
+  uint64_t key_;
+  c10::SmallVector<std::shared_ptr<Entry>, 4> tried_;
+  std::vector<std::pair<std::shared_ptr<Entry>, uint64_t>> left_;
+  std::shared_ptr<Entry> hint_;
+};
+
 // Programs that are never used again: something that they are specialised on differs in every call.
 // Other shapes are no storm as long as there is room for their programs: they may come again.
 bool is_storm(JitState& state, uint64_t key) {
@@ -64,10 +108,9 @@ bool is_storm(JitState& state, uint64_t key) {
   const size_t unused = state.entries.count_unused(key);
   const bool crowded = state.evicted_unused >= std::max<size_t>(state.options.max_entries, 16);
   if (unused < kUnusedPrograms && !crowded) return false;
-  state.last_failure =
-      "FG-212: " + std::to_string(crowded ? state.evicted_unused : unused) +
-      " programs were compiled and never used again; the last time because " +
-      (state.recompiles.empty() ? "of its guards" : state.recompiles.back());
+  state.last_failure = "FG-212: " + std::to_string(crowded ? state.evicted_unused : unused) +
+                       " programs were compiled and never used again; the last time because " +
+                       (state.recompiles.empty() ? "of its guards" : state.recompiles.back());
   state.entries.remove_unused(key);
   state.evicted_unused = 0;
   state.failures = std::max<uint64_t>(state.failures + 1, 6);
@@ -92,9 +135,8 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   std::vector<const at::Tensor*> inputs;
   std::vector<at::Tensor> scratch;
   const uint64_t key = EntryCache::key_of(args, nargs, kwnames);
-  for (size_t i = state.entries.find(key, 0); i < state.entries.size();
-       i = state.entries.find(key, i + 1)) {
-    std::shared_ptr<Entry> entry = state.entries[i];
+  Candidates candidates(state.entries, key);
+  while (std::shared_ptr<Entry> entry = candidates.next()) {
     inputs.clear();
     scratch.clear();
     CallObjects objects;
@@ -104,7 +146,10 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     std::vector<c10::IValue> numbers;
     if (!entry->read_numbers(args, numbers)) continue;
     const Served served = serve(entry, inputs, numbers, outputs, error);
-    if (served == Served::DataLeftThePath) continue;
+    if (served == Served::DataLeftThePath) {
+      candidates.left(entry, prims::last_found());
+      continue;
+    }
     if (served == Served::Raised) {
       // Eager raises the same, in its own words; if it does not, the program is at fault and goes.
       ++state.misses;
@@ -118,7 +163,9 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     ++state.hits;
     ++entry->hits;
     PyObject* result = entry->finish(outputs, args, nargs, objects);
-    if (i < state.entries.size() && state.entries[i] == entry) state.entries.used(i);
+    candidates.served(entry);
+    if (const size_t i = state.entries.index_of(entry.get()); i < state.entries.size())
+      state.entries.used(i);
     return result;
   }
   ++state.misses;
@@ -146,7 +193,10 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     constexpr size_t kMostPlaces = 256;
     if (!place.empty() && state.places.size() < kMostPlaces) state.places.insert(place);
   }
-  return record_call(self, state, args, nargsf, kwnames);
+  PyObject* result = record_call(self, state, args, nargsf, kwnames);
+  if (const auto newest = state.entries.nearest(key); newest && result != nullptr)
+    candidates.served(newest);
+  return result;
 }
 
 // ---- the type

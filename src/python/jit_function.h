@@ -39,8 +39,8 @@ struct JitState {
   uint64_t hits = 0;
   uint64_t misses = 0;
   std::vector<Fallback> fallbacks;
-  // Where numbers were found that were others in an earlier call: they are inputs of later programs,
-  // as far as they are only used as numbers.
+  // Where numbers were found that were others in an earlier call: they are inputs of later
+  // programs, as far as they are only used as numbers.
   std::unordered_set<std::string> varying;
   std::vector<std::string> recompiles;  // why each entry after the first was made
   // Parts of a program that is refused as a whole; each substitute is a JitFunction.

@@ -152,8 +152,7 @@ class RecordedCall {
   // else has, so that they can be followed.
   std::vector<PyObject*> follow_numbers(Entry& entry, NumberRecorder& numbers,
                                         WatchOptions& watch_options) {
-    const size_t total =
-        nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_)) : 0);
+    const size_t total = nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_)) : 0);
     std::vector<PyObject*> args(args_, args_ + total);
     for (size_t i = 0; i < total; ++i) {
       const std::string path = entry.arguments.number_path(i);
@@ -276,8 +275,8 @@ class RecordedCall {
     if (recording.refusal) throw *recording.refusal;
 
     number_inputs(recorder, entry, seen, recording.numbers);
-    const size_t arguments = recording.trace->inputs.size() - recording.externals.size() -
-                             recording.numbers.size();
+    const size_t arguments =
+        recording.trace->inputs.size() - recording.externals.size() - recording.numbers.size();
     input_positions(entry, arguments);
     for (const record::External& e : recording.externals) {
       External x;

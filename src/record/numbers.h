@@ -29,7 +29,7 @@ struct Mark {
 struct NumberPlace {
   int node;
   int position = -1;        // among the positional arguments, self included; -1: by keyword
-  std::string keyword;      // its name then
+  std::string keyword{};    // its name then
   int element = -1;         // in a list
   bool is_operand = false;  // of x * n or n * x: position 0 or 1, the other one is a tensor
 };
@@ -39,7 +39,7 @@ class Numbers {
   // All return a node. Values are int64 or double (bool for comparisons).
   int input(c10::IValue value, std::string name);
   int read(c10::IValue value, ir::ValueId id, size_t expectation);  // expectation: its guard's bind
-  int calculate(const ir::Op& op, int a, int b, c10::IValue value);            // b: -1 if unary
+  int calculate(const ir::Op& op, int a, int b, c10::IValue value);  // b: -1 if unary
   int constant(c10::IValue value);
 
   // A comparison came out so: the program is made for that.
@@ -57,7 +57,7 @@ class Numbers {
     std::string name;
     ir::ValueId id = ir::kNoValue;  // of a read; of others once they are in the trace
     size_t expectation = 0;
-    std::optional<ir::Op> op;
+    std::optional<ir::Op> op{};
     int a = -1, b = -1;
     bool fixed = false;
   };

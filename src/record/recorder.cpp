@@ -13,9 +13,9 @@
 #include <unordered_set>
 
 #include "ir/builder.h"
-#include "ops/number_prims.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
+#include "record/place_numbers.h"
 
 namespace fulgurite::record {
 
@@ -89,11 +89,6 @@ struct Facts {
   int32_t producer = -1;  // index into binds, -1: input or external
 };
 
-struct PendingBind {
-  ir::Bind bind;
-  bool dead = false;  // raised, or part of a composite that is kept whole
-};
-
 struct Recorder::Impl {
   std::string name;
   PositionProvider where = nullptr;
@@ -110,8 +105,7 @@ struct Recorder::Impl {
   std::unordered_map<std::string, int32_t> location_ids;
   Numbers numbers;
   std::unordered_map<ValueId, size_t> expectations;  // of numbers: the bind of the value guard
-  std::vector<int> number_inputs;                    // nodes
-  std::vector<ValueId> number_input_ids;
+  PlacedNumbers placed_numbers;
 
   std::unordered_map<const c10::TensorImpl*, ValueId> by_impl;
   std::unordered_map<const c10::StorageImpl*, std::vector<ValueId>> by_storage;
@@ -388,86 +382,11 @@ struct Recorder::Impl {
     return id;
   }
 
-  // The number as an argument; what it is calculated from goes to `out` first.
-  Arg number_argument(int node, int32_t g, int32_t where_at, std::vector<PendingBind>& out) {
-    Numbers::Node& n = numbers.nodes()[static_cast<size_t>(node)];
-    if (!numbers.is_free(node)) return Arg(n.value);
-    if (n.id != kNoValue) return Arg(n.id);
-    if (n.kind == Numbers::Kind::Input) {
-      n.id = number_value(n.value, ir::ValueKind::Input, n.name);
-      number_inputs.push_back(node);
-      number_input_ids.push_back(n.id);
-      return Arg(n.id);
-    }
-    std::vector<Arg> args{number_argument(n.a, g, where_at, out)};
-    if (n.b >= 0) args.push_back(number_argument(n.b, g, where_at, out));
-    n.id = number_value(n.value, ir::ValueKind::Result, "");
-    out.push_back({ir::Bind{*n.op, std::move(args), {n.id}, where_at, g, true}});
-    return Arg(n.id);
-  }
-
-  Arg number_list(const ir::Bind& bind, size_t argument,
-                  const std::vector<const Numbers::Use*>& uses, std::vector<PendingBind>& out) {
-    const auto items = std::get<IValue>(bind.args[argument]).toListRef();
-    ValueList list(items.size(), kNoValue);
-    for (const Numbers::Use* u : uses)
-      if (u->argument == argument)
-        if (auto arg = number_argument(u->node, bind.region, bind.location, out);
-            std::holds_alternative<ValueId>(arg))
-          list[static_cast<size_t>(u->element)] = std::get<ValueId>(arg);
-    for (size_t k = 0; k < list.size(); ++k) {
-      if (list[k] != kNoValue) continue;
-      list[k] = number_value(items[k], ir::ValueKind::Result, "");
-      out.push_back({ir::Bind{items[k].isInt() ? prims::number_int() : prims::number_float(),
-                              {Arg(items[k])},
-                              {list[k]},
-                              bind.location,
-                              bind.region,
-                              true}});
-    }
-    return Arg(std::move(list));
-  }
-
-  // Puts the numbers that are free into the binds that use them, and their calculations before
-  // those.
-  void place_numbers() {
-    if (numbers.nodes().empty()) return;
-    for (const Numbers::Node& n : numbers.nodes())
-      if (n.kind == Numbers::Kind::Read && !n.fixed) binds[n.expectation].dead = true;
-    std::unordered_map<size_t, std::vector<const Numbers::Use*>> uses;
-    for (const Numbers::Use& u : numbers.uses())
-      if (numbers.is_free(u.node)) uses[u.bind].push_back(&u);
-    std::vector<PendingBind> out;
-    size_t next_check = 0;
-    const auto& checks = numbers.checks();
-    auto place_checks = [&](size_t before) {
-      for (; next_check < checks.size() && checks[next_check].before <= before; ++next_check) {
-        const Numbers::Check& c = checks[next_check];
-        if (!numbers.is_free(c.node)) continue;
-        Arg found = number_argument(c.node, c.region, c.location, out);
-        out.push_back({ir::Bind{prims::expect_bool(),
-                                {std::move(found), Arg(numbers.value(c.node))},
-                                {},
-                                c.location,
-                                c.region,
-                                true}});
-      }
-    };
-    for (size_t i = 0; i < binds.size(); ++i) {
-      place_checks(i);
-      if (auto it = uses.find(i); it != uses.end() && !binds[i].dead) {
-        ir::Bind& bind = binds[i].bind;
-        for (const Numbers::Use* u : it->second) {
-          if (!std::holds_alternative<IValue>(bind.args[u->argument])) continue;  // a list, done
-          bind.args[u->argument] =
-              u->element < 0 ? number_argument(u->node, bind.region, bind.location, out)
-                             : number_list(bind, u->argument, it->second, out);
-        }
-      }
-      out.push_back(std::move(binds[i]));
-    }
-    place_checks(SIZE_MAX);
-    binds = std::move(out);
+  void place() {
+    placed_numbers = place_numbers(
+        numbers, binds, [this](const IValue& value, ir::ValueKind kind, std::string value_name) {
+          return number_value(value, kind, std::move(value_name));
+        });
   }
 
   void push(const Op& op, std::vector<Arg> args) {
@@ -812,8 +731,8 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
     recording.refusal = r.refusal;
     return recording;
   }
-  r.place_numbers();
-  recording.numbers = r.number_inputs;
+  r.place();
+  recording.numbers = r.placed_numbers.inputs;
 
   ir::TraceBuilder b(r.name, "recorded");
   ir::Trace& t = b.trace();
@@ -826,7 +745,7 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
     if (x.grad_of >= 0) x.grad_of = ids[x.grad_of];
     recording.externals.push_back(std::move(x));
   }
-  for (ValueId id : r.number_input_ids) ids[id] = b.add_input(r.values[id]);
+  for (ValueId id : r.placed_numbers.ids) ids[id] = b.add_input(r.values[id]);
   for (size_t id = 0; id < r.values.size(); ++id) {
     if (r.values[id].kind == ir::ValueKind::Constant) {
       const ir::Value& v = r.values[id];

@@ -52,7 +52,7 @@ struct LeafGrad {
 struct Recording {
   ir::TracePtr trace;               // inputs: those added, then the externals, then `numbers`
   std::vector<External> externals;  // in the order in which they are inputs
-  std::vector<int> numbers;  // nodes of Recorder::numbers that are inputs, in order
+  std::vector<int> numbers;         // nodes of Recorder::numbers that are inputs, in order
   std::vector<LeafGrad> leaves;
   std::optional<Refusal> refusal;  // the trace is absent then
   size_t operators = 0;            // how many leaf operators ran

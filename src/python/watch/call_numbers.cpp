@@ -19,13 +19,32 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 // Puts objects elsewhere, or asks for their types, without looking at their values. `keyed`: the
 // argument after the container is a key or an index.
 bool only_moves(std::string_view name) {
-  return is_one_of(name, {"tuple", "list", "zip", "enumerate", "reversed", "builtins.iter",
-                          "builtins.next", "list.append", "list.extend", "list.copy",
-                          "list.__iter__", "tuple.__iter__", "dict.items", "dict.values",
-                          "dict.keys", "dict.copy", "builtins.len", "builtins.isinstance",
-                          "builtins.issubclass", "builtins.callable", "builtins.hasattr", "type",
-                          "torch._C._has_torch_function", "torch._C._has_torch_function_unary",
-                          "torch._C._has_torch_function_variadic", "object.__setattr__"});
+  return is_one_of(name, {"tuple",
+                          "list",
+                          "zip",
+                          "enumerate",
+                          "reversed",
+                          "builtins.iter",
+                          "builtins.next",
+                          "list.append",
+                          "list.extend",
+                          "list.copy",
+                          "list.__iter__",
+                          "tuple.__iter__",
+                          "dict.items",
+                          "dict.values",
+                          "dict.keys",
+                          "dict.copy",
+                          "builtins.len",
+                          "builtins.isinstance",
+                          "builtins.issubclass",
+                          "builtins.callable",
+                          "builtins.hasattr",
+                          "type",
+                          "torch._C._has_torch_function",
+                          "torch._C._has_torch_function_unary",
+                          "torch._C._has_torch_function_variadic",
+                          "object.__setattr__"});
 }
 bool moves_by_key(std::string_view name) {
   return is_one_of(name, {"dict.get", "dict.setdefault", "dict.pop", "list.insert", "list.pop",
@@ -72,9 +91,9 @@ void Call::numbers(const CalleeModel& model) {
   if (keyed && argument(1) != nullptr && n.holds(argument(1))) return n.fix(nodes);
   if (keyed || only_moves(called)) {
     // A write into something older outlives the call.
-    const bool writes = is_one_of(called, {"list.append", "list.extend", "dict.setdefault",
-                                           "list.insert", "dict.__setitem__", "builtins.setattr",
-                                           "object.__setattr__"});
+    const bool writes =
+        is_one_of(called, {"list.append", "list.extend", "dict.setdefault", "list.insert",
+                           "dict.__setitem__", "builtins.setattr", "object.__setattr__"});
     if (writes && (!argument(0) || !r_.is_born(argument(0)) || is_tensor(argument(0))))
       return n.fix(nodes);
     NumberStep step{NumberStep::Kind::Carry, {}};

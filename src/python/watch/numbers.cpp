@@ -157,8 +157,8 @@ void binary(Recording& r, Frame& frame, int operation, PyObject* left, PyObject*
   n.collect(right, nodes);
   if (nodes.empty()) return;
   if (is_number_object(left) && is_number_object(right)) {
-    const bool floats = PyFloat_CheckExact(left) || PyFloat_CheckExact(right) ||
-                        operation % 13 == NB_TRUE_DIVIDE;
+    const bool floats =
+        PyFloat_CheckExact(left) || PyFloat_CheckExact(right) || operation % 13 == NB_TRUE_DIVIDE;
     if (const char* what = arithmetic(operation, floats)) {
       NumberStep step{NumberStep::Kind::Calculate, {}};
       step.what = what;
@@ -213,17 +213,31 @@ void truth(Recording& r, PyObject* object) {
   if (node < 0) return;
   const bool is_float = PyFloat_CheckExact(object);
   PyRef zero = PyRef::steal(is_float ? PyFloat_FromDouble(0) : PyLong_FromLong(0));
-  const bool is_zero =
-      is_float ? PyFloat_AS_DOUBLE(object) == 0 : Py_SIZE(object) == 0;
+  const bool is_zero = is_float ? PyFloat_AS_DOUBLE(object) == 0 : Py_SIZE(object) == 0;
   if (!n.sink()->decide(is_float ? "float_eq" : "int_eq", node, n.sink()->constant(zero.get()),
                         is_zero))
     n.sink()->fix(node);
 }
 
+// Small ints exist once: where identity is asked for, or an object outlives the call, it is that
+// one.
+void share(Recording& r, PyObject** top, int depth) {
+  PyObject* object = top[-depth];
+  const int node = r.numbers.find(object);
+  if (node < 0) return;
+  r.numbers.sink()->fix(node);
+  if (!PyLong_CheckExact(object)) return;
+  PyObject* shared = PyLong_FromLongLong(PyLong_AsLongLong(object));
+  if (shared == nullptr) return PyErr_Clear();
+  top[-depth] = shared;
+  Py_DECREF(object);
+}
+
 // A write into something that outlives the call.
-void stored(Recording& r, PyObject* target, PyObject* value) {
+void stored(Recording& r, PyObject* target, PyObject** top, int depth) {
   if (target != nullptr && r.is_born(target) && !is_tensor(target)) return;
-  r.numbers.fix_in(value);
+  r.numbers.fix_in(top[-depth]);
+  share(r, top, depth);
 }
 
 void fix_top(Recording& r, Frame& frame, PyObject** top, int count) {
@@ -255,15 +269,15 @@ void number_instruction(Recording& r, Frame& frame, int opcode, int argument, Py
       return n.fix_in(peek(1));  // the key
     case STORE_SUBSCR:
       n.fix_in(peek(1));
-      if (PyDict_Check(peek(2)) || PyList_Check(peek(2))) return stored(r, peek(2), peek(3));
+      if (PyDict_Check(peek(2)) || PyList_Check(peek(2))) return stored(r, peek(2), top, 3);
       return n.fix_in(peek(3));
     case STORE_ATTR:
-      return stored(r, peek(1), peek(2));
+      return stored(r, peek(1), top, 2);
     case STORE_DEREF:
-      return stored(r, frame.frame->localsplus[argument], peek(1));
+      return stored(r, frame.frame->localsplus[argument], top, 1);
     case STORE_GLOBAL:
     case STORE_NAME:
-      return n.fix_in(peek(1));
+      return stored(r, nullptr, top, 1);
     case LOAD_ATTR:
     case LOAD_METHOD:
       if (const int node = n.find(peek(1)); node >= 0) n.sink()->fix(node);
@@ -276,9 +290,8 @@ void number_instruction(Recording& r, Frame& frame, int opcode, int argument, Py
       return;
     }
     case IS_OP:
-      // `n is None` asks for no value.
-      if (n.find(peek(1)) >= 0 && n.find(peek(2)) >= 0) fix_top(r, frame, top, 2);
-      return;
+      share(r, top, 1);
+      return share(r, top, 2);
     case CONTAINS_OP:
       return fix_top(r, frame, top, 2);
     case BUILD_MAP:
@@ -427,9 +440,8 @@ void number_result(Recording& r, Frame& frame) {
       return n.fix(step->nodes);
     }
     case NumberStep::Kind::Decide:
-      if (PyBool_Check(result) &&
-          n.sink()->decide(step->what, step->nodes[0], step->nodes[1],
-                           (result == Py_True) != step->negated))
+      if (PyBool_Check(result) && n.sink()->decide(step->what, step->nodes[0], step->nodes[1],
+                                                   (result == Py_True) != step->negated))
         return;
       return n.fix(step->nodes);
     case NumberStep::Kind::Carry:

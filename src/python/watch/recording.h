@@ -30,9 +30,9 @@ namespace fulgurite::python::watching {
 // A Python frame that is running under watch.
 struct Frame {
   _PyInterpreterFrame* frame = nullptr;
-  int pending = 0;  // the opcode whose result the next event will show
-  PyRef callee;     // of a pending CALL
-  PyRef arguments;  // of a pending call of an audited query
+  int pending = 0;                          // the opcode whose result the next event will show
+  PyRef callee;                             // of a pending CALL
+  PyRef arguments;                          // of a pending call of an audited query
   std::unique_ptr<NumberStep> number_step;  // of an instruction with a number that varies
   PyObject* keyword_names = nullptr;
   bool user = false;             // outside torch, fulgurite and the standard library

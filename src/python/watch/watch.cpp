@@ -282,6 +282,10 @@ PyObject* watch(PyObject* callable, PyObject* const* args, size_t nargsf, PyObje
   }
   if (result) out.result_number = recording.settle_result(result);
   recording.numbers.fix_in(result);
+  if (result && PyLong_CheckExact(result) && recording.numbers.find(result) >= 0) {
+    PyObject* shared = PyLong_FromLongLong(PyLong_AsLongLong(result));  // small ints exist once
+    if (shared) Py_SETREF(result, shared);
+  }
   recording.finish(out);
   born->clear();
   spare_born = std::move(born);
