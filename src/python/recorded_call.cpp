@@ -417,7 +417,7 @@ class RecordedCall {
   uint64_t key_;  // of the arguments as they were before the call
   std::vector<PyObject*> arguments_;
   std::vector<PyRef> fresh_arguments_;
-  std::vector<std::pair<int, size_t>> argument_numbers_;  // node, argument
+  std::vector<std::pair<int, size_t>> argument_numbers_;   // node, argument
   std::unordered_map<const c10::TensorImpl*, int> slots_;  // tensors that differ from call to call
 };
 
