@@ -129,7 +129,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     ++state.misses;
     if (state.fall_back("FG-207", mode)) tell(self, "fallback", std::string("FG-207: ") + mode);
     if (state.options.fullgraph) return raise_compile_error("FG-207", mode);
-    return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+    return call_eagerly(state, args, nargsf, kwnames);
   }
   const Modes now = Modes::now();
   std::vector<const at::Tensor*> inputs;
@@ -139,7 +139,8 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   while (std::shared_ptr<Entry> entry = candidates.next()) {
     inputs.clear();
     scratch.clear();
-    if (!entry->check(args, nargs, kwnames, now, inputs, scratch)) continue;
+    CallObjects objects;
+    if (!entry->check(args, nargs, kwnames, now, inputs, scratch, objects)) continue;
     std::vector<at::Tensor> outputs;
     std::string error;
     std::vector<c10::IValue> numbers;
@@ -152,7 +153,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (served == Served::Raised) {
       // Eager raises the same, in its own words; if it does not, the program is at fault and goes.
       ++state.misses;
-      PyObject* result = PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+      PyObject* result = call_eagerly(state, args, nargsf, kwnames);
       if (result != nullptr) {
         state.fall_back("FG-208", "the compiled program raised where eager did not: " + error);
         state.entries.remove(entry.get());
@@ -161,7 +162,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     }
     ++state.hits;
     ++entry->hits;
-    PyObject* result = entry->result.build(outputs, args, nargs);
+    PyObject* result = entry->finish(outputs, args, nargs, objects);
     candidates.served(entry);
     if (const size_t i = state.entries.index_of(entry.get()); i < state.entries.size())
       state.entries.used(i);
@@ -172,13 +173,13 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     --state.skip;
     state.fall_back("FG-209", "run eagerly: the last " + std::to_string(state.failures) +
                                   " recordings gave no program (" + state.last_failure + ")");
-    return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+    return call_eagerly(state, args, nargsf, kwnames);
   }
   if (is_storm(state, key)) {
     if (state.fall_back("FG-212", state.last_failure.substr(8)))
       tell(self, "fallback", state.last_failure);
     if (state.options.fullgraph) return raise_compile_error("FG-212", state.last_failure);
-    return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+    return call_eagerly(state, args, nargsf, kwnames);
   }
   if (const auto nearest = state.entries.nearest(key)) {
     for (std::string& place : nearest->varied(args, nargs, kwnames))
@@ -188,6 +189,9 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
       state.recompiles.push_back(why.empty() ? "data took another path" : why);
       tell(self, "recompile", state.recompiles.back());
     }
+    const std::string place = nearest->place_to_follow(args, nargs, kwnames);
+    constexpr size_t kMostPlaces = 256;
+    if (!place.empty() && state.places.size() < kMostPlaces) state.places.insert(place);
   }
   PyObject* result = record_call(self, state, args, nargsf, kwnames);
   if (const auto newest = state.entries.nearest(key); newest && result != nullptr)
@@ -216,10 +220,15 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(f->dict);
   if (f->state != nullptr) {
     Py_VISIT(f->state->callable.get());
+    for (const Part& p : f->state->parts) {
+      Py_VISIT(p.callable.get());
+      Py_VISIT(p.substitute.get());
+    }
     for (const auto& e : f->state->entries) {
       if (e.use_count() != 1) continue;
       if (const int r = e->arguments.traverse(visit, arg)) return r;
       if (const int r = e->python.traverse(visit, arg)) return r;
+      if (const int r = e->effects.traverse(visit, arg)) return r;
     }
   }
   return 0;
@@ -230,6 +239,7 @@ int clear(PyObject* self) {
   Py_CLEAR(f->dict);
   if (f->state != nullptr) {
     f->state->entries.clear();
+    f->state->parts.clear();
     f->state->callable = PyRef::borrow(Py_None);
   }
   return 0;
@@ -299,6 +309,28 @@ PyObject* new_jit_function(PyObject* callable, std::string name, JitOptions opti
   f->state->options = options;
   PyObject_GC_Track(reinterpret_cast<PyObject*>(f));
   return reinterpret_cast<PyObject*>(f);
+}
+
+namespace {
+
+// A part that has no operators, or that gives no program itself, is left alone.
+bool is_worth_calling(const JitState& part) {
+  constexpr uint64_t kMostFailures = 6;
+  constexpr size_t kFewestOperators = 2;
+  if (!part.parts.empty()) return true;
+  if (part.entries.empty()) return part.failures < kMostFailures;
+  return part.entries[0]->program->parts().functional->binds.size() >= kFewestOperators;
+}
+
+}  // namespace
+
+PyObject* call_eagerly(const JitState& state, PyObject* const* args, size_t nargsf,
+                       PyObject* kwnames) {
+  std::vector<Part> parts;  // a copy: a call inside may add some
+  for (const Part& part : state.parts)
+    if (is_worth_calling(*jit_state(part.substitute.get()))) parts.push_back(part);
+  InterceptScope scope(&parts);
+  return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
 }
 
 JitState* jit_state(PyObject* object) {

@@ -41,11 +41,15 @@ PyObject* Recording::read_dict(PyObject* dict, PyObject* key) {
 
 // A number that was another one in an earlier run: it is followed instead of guarded.
 void Recording::vary(int number) {
+  if (varying_ == nullptr || varying_->empty() || numbers.sink() == nullptr) return;
   const Fact& fact = facts_[static_cast<size_t>(number)];
   if (fact.kind != FactKind::DictItem && fact.kind != FactKind::Cell &&
       fact.kind != FactKind::ListItem)
     return;
-  if (numbers.sink() == nullptr || varying_facts_.count(number) != 0) return;
+  // What is followed into a slot has its own account (track.cpp).
+  if (fact.by != MatchBy::Value || fact.is_dynamic() || !fact.expected ||
+      !is_number_object(fact.expected.get()) || varying_facts_.count(number) != 0)
+    return;
   const std::string path = PathPrinter(facts_, roots_).access(fact);
   if (varying_->count(path) == 0) return;
   varying_facts_.emplace(number, numbers.sink()->input(fact.expected.get(), path));
@@ -117,10 +121,7 @@ void Recording::read_cell(PyObject* cell, PyObject* name) {
   if (has_fact(FactKind::Cell, cell, nullptr))
     return note_number_read(FactKind::Cell, cell, nullptr);
   PyObject* value = PyCell_GET(cell);
-  Fact& fact = add_fact(FactKind::Cell, cell, nullptr, value, match_by(value));
-  fact.key = PyRef::borrow(name);
-  if (varying_ != nullptr && !varying_->empty() && is_number_object(value))
-    vary(static_cast<int>(&fact - facts_.data()));
+  add_fact(FactKind::Cell, cell, nullptr, value, match_by(value), name);
   note_number_read(FactKind::Cell, cell, nullptr);
 }
 
@@ -138,7 +139,7 @@ void Recording::read_function(PyObject* object) {
 }
 
 void Recording::read_list_item(PyObject* list, PyObject* index) {
-  if (needs_no_fact(list) || all_written_.count(list)) return;
+  if (needs_no_fact(list) || all_written_.count(list) || was_appended_to(list)) return;
   if (!PyLong_CheckExact(index)) return read_all(list);
   Py_ssize_t size = PyList_GET_SIZE(list);
   Py_ssize_t i = PyLong_AsSsize_t(index);
@@ -153,8 +154,7 @@ void Recording::read_list_item(PyObject* list, PyObject* index) {
   PyObject* value = PyList_GET_ITEM(list, i);
   Fact& fact = add_fact(FactKind::ListItem, list, key, value, match_by(value));
   fact.number = i;
-  if (varying_ != nullptr && !varying_->empty() && is_number_object(value))
-    vary(static_cast<int>(&fact - facts_.data()));
+  vary(static_cast<int>(facts_.size()) - 1);
   note_number_read(FactKind::ListItem, list, key);
 }
 
@@ -162,6 +162,7 @@ void Recording::read_length(PyObject* container) {
   container = behind_proxy(container);
   if (needs_no_fact(container) || all_written_.count(container)) return;
   if (PyList_Check(container)) {
+    if (was_appended_to(container)) return;
     if (has_fact(FactKind::ListLength, container, nullptr)) return;
     add_fact(FactKind::ListLength, container, nullptr, nullptr, MatchBy::Value).number =
         PyList_GET_SIZE(container);
@@ -203,8 +204,10 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
   PyTypeObject* type = Py_TYPE(container);
   bool no_fact = needs_no_fact(container) || all_written_.count(container);
   if (PyList_Check(container)) {
-    if (!no_fact && !has_fact(FactKind::ListAll, container, nullptr)) {
+    if (!no_fact && !was_appended_to(container) &&
+        !has_fact(FactKind::ListAll, container, nullptr)) {
       PyRef items = PyRef::steal(PyList_AsTuple(container));
+      separate_items(container, items.get());
       add_fact(FactKind::ListAll, container, nullptr, items.get(), MatchBy::Identity);
     }
     if (!deep) return;
@@ -224,6 +227,7 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
         PyTuple_SET_ITEM(items.get(), i++, Py_NewRef(key));
         PyTuple_SET_ITEM(items.get(), i++, Py_NewRef(value));
       }
+      separate_items(container, items.get());
       add_fact(FactKind::DictAll, container, nullptr, items.get(), MatchBy::Identity);
       if (PyODict_Check(container) && PyDict_GET_SIZE(container) > 1) read_order(container);
     }
