@@ -60,6 +60,7 @@ def _make(fn: Any, values: dict[str, Any]) -> Any:
         fullgraph=values["fullgraph"],
         caching=values["cache"] != "no caching",
         reinplace=values["reinplace"],
+        functional_leaves=values["leaf_inplace"] == "functional",
         max_entries=values["max_entries"],
     )
     for tell in made:

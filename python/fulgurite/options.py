@@ -70,9 +70,10 @@ TABLE = {
         Option("max_entries", 64, None, "how many specialisations of one function are kept"),
         Option(
             "leaf_inplace",
-            "error",
-            ("error",),
-            "an in-place operator on a leaf that requires grad: eager's error",
+            "functional",
+            ("functional", "error"),
+            "an in-place operator on a leaf that requires grad: the gradient with respect to its value before "
+            "the call, with one warning per call site; or eager's error",
         ),
     )
 }

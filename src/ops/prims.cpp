@@ -6,17 +6,30 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/where.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
 #include <cstring>
 
 #include "ir/errors.h"
+#include "ops/open_leaf.h"
 
 namespace fulgurite {
 namespace {
 
+// In compiled code, below autograd, nobody else bumps the version of what the caller can see.
 at::Tensor& copy_impl(const at::Tensor& source, at::Tensor& destination) {
-  return destination.copy_(source);
+  const bool below = c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
+  destination.copy_(source);
+  if (below && !destination.is_inference()) destination.unsafeGetTensorImpl()->bump_version();
+  return destination;
+}
+
+void open_leaf_impl(at::Tensor& leaf) { ops::open_leaf(leaf); }
+
+at::Tensor close_leaf_impl(at::Tensor& leaf) {
+  at::Tensor value = ops::close_leaf(leaf);
+  return value.defined() ? value : leaf.clone();
 }
 
 at::Tensor set_data_impl(const at::Tensor& self, const at::Tensor& data) {
@@ -85,6 +98,8 @@ TORCH_LIBRARY(fulgurite, m) {
   m.def("strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int offset) -> Tensor");
   m.def("set_grad(Tensor(a!) leaf, Tensor? grad) -> ()");
   m.def("set_requires_grad(Tensor(a!) self, bool requires_grad) -> Tensor(a!)");
+  m.def("open_leaf_(Tensor(a!) leaf) -> ()");
+  m.def("close_leaf_(Tensor(a!) leaf) -> Tensor");
   m.def("expect_int(int found, int expected) -> ()");
   m.def("expect_float(float found, float expected) -> ()");
   m.def("expect_bool(bool found, bool expected) -> ()");
@@ -101,6 +116,8 @@ TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
   m.impl("strided_scatter", strided_scatter_impl);
   m.impl("set_grad", set_grad_impl);
   m.impl("set_requires_grad", set_requires_grad_impl);
+  m.impl("open_leaf_", open_leaf_impl);
+  m.impl("close_leaf_", close_leaf_impl);
   m.impl("expect_sizes", expect_sizes_impl);
 }
 
@@ -126,6 +143,8 @@ FULGURITE_PRIM(strided_view)
 FULGURITE_PRIM(strided_scatter)
 FULGURITE_PRIM(set_grad)
 FULGURITE_PRIM(set_requires_grad)
+FULGURITE_PRIM(open_leaf_)
+FULGURITE_PRIM(close_leaf_)
 FULGURITE_PRIM(expect_int)
 FULGURITE_PRIM(expect_float)
 FULGURITE_PRIM(expect_bool)

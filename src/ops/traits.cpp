@@ -104,6 +104,13 @@ bool writes_argument(const ir::Op& op, size_t argument) {
   return false;
 }
 
+bool writes_out_argument(const ir::Op& op) {
+  const auto& arguments = op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].kwarg_only() && writes_argument(op, i)) return true;
+  return false;
+}
+
 std::vector<size_t> written_arguments(const ir::Bind& bind) {
   std::vector<size_t> written;
   const Card* card = card_of(bind.op);

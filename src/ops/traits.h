@@ -17,6 +17,8 @@ bool is_mutable(const ir::Op& op);
 bool writes_argument(const ir::Op& op, size_t argument);
 // The arguments that this bind writes: hidden writes may depend on a flag among the arguments.
 std::vector<size_t> written_arguments(const ir::Bind& bind);
+// Has an out= argument.
+bool writes_out_argument(const ir::Op& op);
 // Must not be removed although its results are unused.
 bool has_effect(const ir::Op& op);
 // Shape of the results depends on the data, not only on shapes (nonzero, masked_select, ...).

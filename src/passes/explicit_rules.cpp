@@ -104,6 +104,11 @@ std::shared_ptr<const Rule> strided_scatter_rule(const ir::Trace& trace, const B
 std::shared_ptr<const Rule> explicit_rule(const ir::Trace& trace, const Bind& bind,
                                           const std::vector<const TensorType*>& cotangents,
                                           const std::vector<bool>& wanted) {
+  if (bind.op == prims::copy_()) {
+    RuleWriter w(bind.op, *cotangents.at(0));
+    if (wanted.at(0)) w.gradient(0, w.g);
+    return w.finish();
+  }
   if (bind.op == prims::set_data()) {
     RuleWriter w(bind.op, *cotangents.at(0));
     w.gradient(0, w.g);

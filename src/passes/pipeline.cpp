@@ -57,6 +57,7 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   low.attached = parts.attached;
   low.differentiable = parts.differentiable;
   low.backward = keep(low.backward_stages, "simplify", simplify(parts.backward));
+  low.differentiable_backward = low.backward;
   low.forward = parts.forward;
   if (options.reinplace) {
     low.forward = keep(low.stages, "reinplace", reinplace(low.forward));

@@ -21,8 +21,9 @@ struct PipelineOptions {
 };
 
 struct Lowered {
-  ir::TracePtr forward;     // Computation, or AugmentedForward if there is a backward
-  ir::TracePtr backward;    // null without gradient
+  ir::TracePtr forward;                  // Computation, or AugmentedForward if there is a backward
+  ir::TracePtr backward;                 // null without gradient
+  ir::TracePtr differentiable_backward;  // the same before reinplace: it can run under autograd
   ir::TracePtr functional;  // what create_graph differentiates again; same inputs as forward
   std::vector<ir::ValueId> attached;             // values that get a history, ids in forward
   std::vector<ir::ValueId> functional_attached;  // the same, ids in functional

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/errors.h"
 #include "ops/prims.h"
@@ -116,6 +117,7 @@ class RecordedCall {
       entry->tensor_paths.push_back(names[i]);
       if (!again) recorder.add_input(t, names[i]);
     }
+    if (state_.options.functional_leaves) recorder.open_leaves();
     Observation seen;
     PyRef result;
     watch_options.context = &recorder;
@@ -139,6 +141,7 @@ class RecordedCall {
       PyErr_Restore(type, value, trace);
       return nullptr;
     }
+    if (!recorder.leaf_writes().empty() && !close_leaves(recorder, *entry, result)) return nullptr;
     entry->record_milliseconds = milliseconds_since(start);
     state_.last_record_milliseconds = entry->record_milliseconds;
     try {
@@ -196,6 +199,47 @@ class RecordedCall {
     return true;
   }
 
+  // The program wrote leaves that require grad: they are leaves again, and what it returned is made
+  // anew with the program's values in their place. False with an exception set.
+  bool close_leaves(record::Recorder& recorder, Entry& entry, PyRef& result) {
+    std::vector<PyObject*> objects;
+    std::string refusal;
+    const ResultStructure structure =
+        ResultStructure::of(result.get(), args_, all_arguments(), objects, refusal);
+    std::vector<at::Tensor> outputs;
+    for (PyObject* o : objects) outputs.push_back(tensor_of(o));
+    recorder.close_leaves(outputs);
+    if (!refusal.empty()) {
+      PyErr_Format(PyExc_RuntimeError,
+                   "FG-185: %s, and a leaf that requires grad was written in place (%s): what the "
+                   "function returns cannot be given the leaf's new value",
+                   refusal.c_str(), recorder.leaf_writes().front().c_str());
+      return false;
+    }
+    result = PyRef::steal(structure.build(outputs, args_, nargs_));
+    if (!result) return false;
+    entry.writes_leaves = true;
+    for (const std::string& where : recorder.leaf_writes())
+      if (!warn_of_leaf_write(where)) return false;
+    return true;
+  }
+
+  // Once per place.
+  static bool warn_of_leaf_write(const std::string& where) {
+    static auto* warned = new std::unordered_set<std::string>();
+    if (!warned->insert(where).second) return true;
+    return PyErr_WarnFormat(PyExc_UserWarning, 1,
+                            "%s writes a leaf that requires grad in place: eager PyTorch raises an "
+                            "error here. The function is given the gradient with respect to the "
+                            "leaf's value before the call; jit(f, leaf_inplace=\"error\") gives "
+                            "eager's error",
+                            where.c_str()) == 0;
+  }
+
+  size_t all_arguments() const {
+    return nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_)) : 0);
+  }
+
   void compile(record::Recorder& recorder, Entry& entry, Observation& seen, PyObject* result) {
     const auto start = Clock::now();
     for (const auto& r : seen.refusals) throw fulgurite::Refusal("FG-200", place(r.where) + r.what);
@@ -233,9 +277,7 @@ class RecordedCall {
 
     std::vector<PyObject*> output_objects;
     std::string refusal;
-    entry.result = ResultStructure::of(
-        result, args_, nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_)) : 0),
-        output_objects, refusal);
+    entry.result = ResultStructure::of(result, args_, all_arguments(), output_objects, refusal);
     if (!refusal.empty()) throw fulgurite::Refusal("FG-202", refusal);
     std::vector<at::Tensor> outputs;
     for (PyObject* o : output_objects) outputs.push_back(tensor_of(o));
@@ -284,8 +326,8 @@ class RecordedCall {
       lowered = passes::run_pipeline(recording.trace, options);
     }
     entry.aliases = run::AliasGuard(all);
-    entry.check_aliases =
-        entry.aliases.any() || lowered.functional->epilogue < lowered.functional->binds.size();
+    entry.check_aliases = entry.aliases.any() || entry.writes_leaves ||
+                          lowered.functional->epilogue < lowered.functional->binds.size();
     entry.program = std::make_shared<run::Compiled>(std::move(lowered));
     entry.compile_milliseconds = milliseconds_since(start);
   }

@@ -18,6 +18,7 @@ struct JitOptions {
   bool fullgraph = false;  // raise instead of falling back
   bool caching = true;
   bool reinplace = true;
+  bool functional_leaves = false;  // leaf_inplace="functional"
   size_t max_entries = 64;
 };
 

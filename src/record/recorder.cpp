@@ -13,6 +13,7 @@
 #include <unordered_set>
 
 #include "ir/builder.h"
+#include "ops/open_leaf.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
 
@@ -122,6 +123,11 @@ struct Recorder::Impl {
     bool grad_set = false;  // by Python
   };
   std::vector<Leaf> leaves;
+
+  // Leaves that the program wrote, and the program's values of them when they are closed.
+  bool may_open_leaves = false;
+  std::vector<at::Tensor> open;
+  std::vector<std::string> leaf_writes;
 
   std::unordered_set<const c10::StorageImpl*> written_with_grad;
   std::unordered_set<const c10::TensorImpl*> given;  // inputs and externals
@@ -382,10 +388,66 @@ struct Recorder::Impl {
     return self.isTensor() && given.count(self.toTensor().unsafeGetTensorImpl()) > 0;
   }
 
+  // Opens the leaves that an operator is about to write; false if there is none.
+  bool open_written_leaves(const Op& op, const Stack& stack);
+  void write_out_arguments(const Op& op, Stack* stack);
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   void composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   bool filled_behind_our_back(const Op& op, const Stack& stack, size_t first_bind);
 };
+
+bool Recorder::Impl::open_written_leaves(const Op& op, const Stack& stack) {
+  if (!may_open_leaves || !op.schema().is_mutable() || !c10::GradMode::is_enabled()) return false;
+  if (ops::writes_out_argument(op) && !ops::functional_variant(op)) return false;
+  bool any = false;
+  const size_t count = op.schema().arguments().size();
+  auto look_at = [&](const at::Tensor& t) {
+    if (!t.defined() || !is_plain(t)) return;
+    const at::Tensor leaf = ops::leaf_that_forbids_writing(t);
+    if (!leaf.defined()) return;
+    const bool made_here = find(leaf) != kNoValue && given.count(leaf.unsafeGetTensorImpl()) == 0;
+    const ValueId id = made_here ? kNoValue : use(leaf);
+    if (id == kNoValue) return;
+    ops::open_leaf(leaf);
+    push(prims::open_leaf_(), {Arg(id)});
+    open.push_back(leaf);
+    leaf_writes.push_back(
+        (position.file.empty() ? "" : position.file + ":" + std::to_string(position.line) + ": ") +
+        op.id());
+    any = true;
+  };
+  for (size_t i = 0; i < count; ++i) {
+    if (!ops::writes_argument(op, i)) continue;
+    const IValue& v = stack[stack.size() - count + i];
+    if (v.isTensor()) look_at(v.toTensor());
+    if (v.isTensorList())
+      for (const IValue& e : v.toListRef()) look_at(e.toTensor());
+  }
+  return any;
+}
+
+// out= of tensors that require grad, which eager refuses: the values are computed, then copied.
+void Recorder::Impl::write_out_arguments(const Op& op, Stack* stack) {
+  const auto functional = ops::functional_variant(op);
+  const size_t count = op.schema().arguments().size();
+  const Stack args(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+  Stack values;
+  for (int a : functional->argument_of) values.push_back(args[static_cast<size_t>(a)]);
+  functional->op.handle().callBoxed(&values);
+  stack->resize(stack->size() - count);
+  static const auto copy = Op::get("aten::copy_").handle();
+  size_t next = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (!ops::writes_argument(op, i)) continue;
+    const at::Tensor value = values.at(next++).toTensor();
+    TORCH_CHECK(args[i].toTensor().sizes() == value.sizes(), op.id(), ": out= has the shape ",
+                args[i].toTensor().sizes(), ", the result has ", value.sizes(),
+                "; a leaf that requires grad is not resized");
+    Stack call{args[i], IValue(value), IValue(false)};
+    copy.callBoxed(&call);
+    stack->push_back(args[i]);
+  }
+}
 
 // A leaf operator: what autograd sees.
 void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack) {
@@ -395,6 +457,8 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   update_position();
   if (c10::InferenceMode::is_enabled() != ambient_inference)
     refuse("FG-132", "inference mode is switched inside the function, which is not compiled yet");
+  if (open_written_leaves(op, *stack) && ops::writes_out_argument(op))
+    return write_out_arguments(op, stack);
   PendingBind p{ir::Bind{op, {}, {}, location(), region, c10::GradMode::is_enabled()}};
   if (ops::lifts_constant(op) && stack->back().isTensor() &&
       find(stack->back().toTensor()) == kNoValue) {
@@ -590,7 +654,62 @@ Recorder::Recorder(std::string name, PositionProvider where) : impl_(std::make_u
   impl_->where = where;
 }
 
-Recorder::~Recorder() = default;
+Recorder::~Recorder() {
+  for (const at::Tensor& leaf : impl_->open) ops::close_leaf(leaf);
+}
+
+void Recorder::open_leaves() { impl_->may_open_leaves = true; }
+
+const std::vector<std::string>& Recorder::leaf_writes() const { return impl_->leaf_writes; }
+
+void Recorder::close_leaves(std::vector<at::Tensor>& outputs) {
+  Impl& r = *impl_;
+  Pause pause;
+  const std::vector<at::Tensor> open = std::move(r.open);
+  r.open.clear();
+  for (const at::Tensor& leaf : open) {
+    const ValueId id = r.use(leaf);
+    std::vector<std::pair<size_t, ir::Value>> views;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const at::Tensor& o = outputs[k];
+      if (!o.defined() || o.is_same(leaf) || !o.is_alias_of(leaf) || !o.requires_grad()) continue;
+      views.emplace_back(k, describe(o));
+    }
+    const at::Tensor value = ops::close_leaf(leaf);
+    if (!value.defined() || id == kNoValue) continue;
+    if (!views.empty() && value.strides() != leaf.strides()) {
+      r.refuse("FG-182",
+               "a view of a leaf that the function wrote in place is returned, and the leaf is "
+               "itself a strided part of its memory");
+      views.clear();
+    }
+    PendingBind close{ir::Bind{prims::close_leaf_(), {Arg(id)}, {}, -1, -1, true}};
+    const ValueId closed = r.new_result(value, static_cast<int32_t>(r.binds.size()));
+    close.bind.results.emplace_back(closed);
+    r.binds.push_back(std::move(close));
+    for (at::Tensor& o : outputs)
+      if (o.defined() && o.is_same(leaf)) o = value;
+    for (auto& [k, facts] : views) {
+      const ir::TensorType& type = facts.tensor();
+      const int64_t offset = facts.offset - leaf.storage_offset();
+      c10::AutoGradMode with_grad(true);
+      outputs[k] = value.as_strided(type.sizes, type.strides, value.storage_offset() + offset);
+      auto ints = [](const ir::Dims& d) {
+        return Arg(IValue(std::vector<int64_t>(d.begin(), d.end())));
+      };
+      PendingBind view{
+          ir::Bind{prims::strided_view(),
+                   {Arg(closed), ints(type.sizes), ints(type.strides), Arg(IValue(offset))},
+                   {},
+                   -1,
+                   -1,
+                   true}};
+      view.bind.results.emplace_back(
+          r.new_result(outputs[k], static_cast<int32_t>(r.binds.size())));
+      r.binds.push_back(std::move(view));
+    }
+  }
+}
 
 ValueId Recorder::add_input(const at::Tensor& tensor, const std::string& name) {
   Impl& r = *impl_;
@@ -624,6 +743,10 @@ void Recorder::refuse(const std::string& code, const std::string& message) {
 }
 
 void Recorder::note_grad_access(const at::Tensor& leaf) {
+  for (const at::Tensor& o : impl_->open)
+    if (o.is_same(leaf))
+      impl_->refuse("FG-183",
+                    "the .grad of a leaf is used after the function wrote the leaf in place");
   if (leaf.requires_grad() && leaf.is_leaf()) impl_->use(leaf);
 }
 

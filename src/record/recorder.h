@@ -80,6 +80,16 @@ class Recorder {
     bool outer_included_;
   };
 
+  // In-place operators on leaves that require grad: with this they are given their functional
+  // meaning (ops/open_leaf.h) instead of eager's error.
+  void open_leaves();
+  // Makes the opened leaves leaves again; to be called once, when the program is over, inside no
+  // Scope. Those of `outputs` that are such a leaf, or a view of one with a history, are replaced
+  // by tensors that hold the program's value.
+  void close_leaves(std::vector<at::Tensor>& outputs);
+  // Where a leaf was first written, e.g. "train.py:31: aten.mul_".
+  const std::vector<std::string>& leaf_writes() const;
+
   // Stops the recording with a reason; the first one counts.
   void refuse(const std::string& code, const std::string& message);
 
