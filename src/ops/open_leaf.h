@@ -1,11 +1,10 @@
 // In-place operators on leaves that require grad.
 //
 // Eager refuses them: the leaf would stop being one. Seen as a program they have a meaning: the
-// value before the call is the variable, what is written is a value computed from it. An *open*
-// leaf has, for autograd, a history of one node that leads to its own gradient accumulator; so it
-// can be written, read and viewed like any other tensor. *Closing* it makes it a leaf again, which
-// holds the new data and whose .grad will be the gradient with respect to the data before; the
-// value itself, with its history, is handed out as a tensor of its own.
+// value before the call is the variable, what is written is a value computed from it. An open leaf
+// is a second tensor on the memory of the leaf, whose history begins at the leaf; it can be
+// written, read and viewed under autograd like any tensor, and the leaf stays a leaf: it holds the
+// new data, and its .grad will be the gradient with respect to the data before.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,10 +15,7 @@ namespace fulgurite::ops {
 // `t` itself or the leaf that it is a view of; undefined otherwise.
 at::Tensor leaf_that_forbids_writing(const at::Tensor& t);
 
-// `leaf` must be a leaf that requires grad.
-void open_leaf(const at::Tensor& leaf);
-// Makes it a leaf again. Returns its value: a copy, with the history. Nothing happens to a tensor
-// that is not open; the result is then undefined.
-at::Tensor close_leaf(const at::Tensor& leaf);
+// The open leaf: shares memory and version counter with `leaf`, which requires grad.
+at::Tensor open_leaf(const at::Tensor& leaf);
 
 }  // namespace fulgurite::ops

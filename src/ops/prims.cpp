@@ -25,12 +25,8 @@ at::Tensor& copy_impl(const at::Tensor& source, at::Tensor& destination) {
   return destination;
 }
 
-void open_leaf_impl(at::Tensor& leaf) { ops::open_leaf(leaf); }
-
-at::Tensor close_leaf_impl(at::Tensor& leaf) {
-  at::Tensor value = ops::close_leaf(leaf);
-  return value.defined() ? value : leaf.clone();
-}
+at::Tensor open_leaf_impl(const at::Tensor& leaf) { return ops::open_leaf(leaf); }
+at::Tensor close_leaf_impl(const at::Tensor& open) { return open.clone(); }
 
 at::Tensor set_data_impl(const at::Tensor& self, const at::Tensor& data) {
   if (!c10::GradMode::is_enabled() || !self.requires_grad()) return data.detach();
@@ -98,8 +94,8 @@ TORCH_LIBRARY(fulgurite, m) {
   m.def("strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int offset) -> Tensor");
   m.def("set_grad(Tensor(a!) leaf, Tensor? grad) -> ()");
   m.def("set_requires_grad(Tensor(a!) self, bool requires_grad) -> Tensor(a!)");
-  m.def("open_leaf_(Tensor(a!) leaf) -> ()");
-  m.def("close_leaf_(Tensor(a!) leaf) -> Tensor");
+  m.def("open_leaf(Tensor(a) leaf) -> Tensor(a)");
+  m.def("close_leaf(Tensor open) -> Tensor");
   m.def("expect_int(int found, int expected) -> ()");
   m.def("expect_float(float found, float expected) -> ()");
   m.def("expect_bool(bool found, bool expected) -> ()");
@@ -116,8 +112,8 @@ TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
   m.impl("strided_scatter", strided_scatter_impl);
   m.impl("set_grad", set_grad_impl);
   m.impl("set_requires_grad", set_requires_grad_impl);
-  m.impl("open_leaf_", open_leaf_impl);
-  m.impl("close_leaf_", close_leaf_impl);
+  m.impl("open_leaf", open_leaf_impl);
+  m.impl("close_leaf", close_leaf_impl);
   m.impl("expect_sizes", expect_sizes_impl);
 }
 
@@ -143,8 +139,8 @@ FULGURITE_PRIM(strided_view)
 FULGURITE_PRIM(strided_scatter)
 FULGURITE_PRIM(set_grad)
 FULGURITE_PRIM(set_requires_grad)
-FULGURITE_PRIM(open_leaf_)
-FULGURITE_PRIM(close_leaf_)
+FULGURITE_PRIM(open_leaf)
+FULGURITE_PRIM(close_leaf)
 FULGURITE_PRIM(expect_int)
 FULGURITE_PRIM(expect_float)
 FULGURITE_PRIM(expect_bool)

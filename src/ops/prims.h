@@ -18,8 +18,8 @@
 //   strided_scatter(self, src, size, stride, offset)    self with src written through that view
 //   set_grad(leaf!, grad)               leaf.grad = grad
 //   set_requires_grad(self!, b)         Tensor.requires_grad_(b)
-//   open_leaf_(leaf!)                   from here on the leaf may be written under autograd, and
-//   close_leaf_(leaf!)                  is a leaf again; its value, with history (ops/open_leaf.h)
+//   open_leaf(leaf) -> alias            a leaf, as a tensor that may be written under autograd
+//   close_leaf(open)                    its value at the end, a tensor of its own (ops/open_leaf.h)
 //   expect_int/float/bool(found, expected)  a value guard: the run is abandoned if they differ
 //   expect_sizes(self, sizes)           the same for the shape of a result whose shape depends on
 //   data
@@ -38,8 +38,8 @@ const ir::Op& strided_view();
 const ir::Op& strided_scatter();
 const ir::Op& set_grad();
 const ir::Op& set_requires_grad();
-const ir::Op& open_leaf_();
-const ir::Op& close_leaf_();
+const ir::Op& open_leaf();
+const ir::Op& close_leaf();
 const ir::Op& expect_int();
 const ir::Op& expect_float();
 const ir::Op& expect_bool();

@@ -55,8 +55,10 @@ class Functionalizer {
       grads_set_.push_back(&bind);
       return;
     }
-    if (bind.op == prims::open_leaf_()) return;
-    if (bind.op == prims::close_leaf_()) return close_leaf(bind);
+    if (bind.op == prims::open_leaf())
+      return vars_.alias_of(std::get<ValueId>(bind.results[0]),
+                            vars_.of(std::get<ValueId>(bind.args[0])));
+    if (bind.op == prims::close_leaf()) return close_leaf(bind);
     if (ops::changes_geometry_in_place(bind.op)) return geometry_change(bind);
     const std::vector<size_t> written = ops::written_arguments(bind);
     if (!written.empty()) return writes_.carry_over(bind, written);

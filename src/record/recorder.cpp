@@ -124,9 +124,16 @@ struct Recorder::Impl {
   };
   std::vector<Leaf> leaves;
 
-  // Leaves that the program wrote, and the program's values of them when they are closed.
+  // Leaves that the program writes under autograd. Operators are given the open leaf (or a view of
+  // it) wherever the program gives them the leaf (or a view of it that has a history).
+  struct OpenedLeaf {
+    at::Tensor leaf;
+    at::Tensor open;
+    ValueId value;
+    std::vector<std::pair<at::Tensor, at::Tensor>> views;  // of the leaf, of the open leaf
+  };
   bool may_open_leaves = false;
-  std::vector<at::Tensor> open;
+  std::vector<OpenedLeaf> opened;
   std::vector<std::string> leaf_writes;
 
   std::unordered_set<const c10::StorageImpl*> written_with_grad;
@@ -390,7 +397,11 @@ struct Recorder::Impl {
 
   // Opens the leaves that an operator is about to write; false if there is none.
   bool open_written_leaves(const Op& op, const Stack& stack);
+  at::Tensor opened_alias(const at::Tensor& t);
+  void use_opened_leaves(Stack* stack, size_t arguments);
   void write_out_arguments(const Op& op, Stack* stack);
+  at::Tensor view_of_closed(const at::Tensor& value, ValueId closed, const at::Tensor& like,
+                            int64_t offset);
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   void composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   bool filled_behind_our_back(const Op& op, const Stack& stack, size_t first_bind);
@@ -408,9 +419,16 @@ bool Recorder::Impl::open_written_leaves(const Op& op, const Stack& stack) {
     const bool made_here = find(leaf) != kNoValue && given.count(leaf.unsafeGetTensorImpl()) == 0;
     const ValueId id = made_here ? kNoValue : use(leaf);
     if (id == kNoValue) return;
-    ops::open_leaf(leaf);
-    push(prims::open_leaf_(), {Arg(id)});
-    open.push_back(leaf);
+    OpenedLeaf o{leaf, {}, kNoValue, {}};
+    {
+      Pause pause;
+      o.open = ops::open_leaf(leaf);
+    }
+    PendingBind p{ir::Bind{prims::open_leaf(), {Arg(id)}, {}, location(), region, true}};
+    o.value = new_result(o.open, static_cast<int32_t>(binds.size()));
+    p.bind.results.emplace_back(o.value);
+    binds.push_back(std::move(p));
+    opened.push_back(std::move(o));
     leaf_writes.push_back(
         (position.file.empty() ? "" : position.file + ":" + std::to_string(position.line) + ": ") +
         op.id());
@@ -424,6 +442,59 @@ bool Recorder::Impl::open_written_leaves(const Op& op, const Stack& stack) {
       for (const IValue& e : v.toListRef()) look_at(e.toTensor());
   }
   return any;
+}
+
+// The tensor that operators get for `t`: itself, unless it is an opened leaf or a view of one.
+at::Tensor Recorder::Impl::opened_alias(const at::Tensor& t) {
+  for (OpenedLeaf& o : opened) {
+    if (t.is_same(o.leaf)) return o.open;
+    if (!t.is_view() || !t.requires_grad() || !at::Tensor(t._base()).is_same(o.leaf)) continue;
+    for (const auto& [view, alias] : o.views)
+      if (t.is_same(view)) return alias;
+    const ValueId id = use(t);
+    Pause pause;
+    c10::AutoGradMode with_grad(true);
+    const at::Tensor alias = o.open.as_strided(t.sizes(), t.strides(), t.storage_offset());
+    if (id != kNoValue) by_impl[alias.unsafeGetTensorImpl()] = id;
+    o.views.emplace_back(t, alias);
+    return alias;
+  }
+  return t;
+}
+
+void Recorder::Impl::use_opened_leaves(Stack* stack, size_t arguments) {
+  for (size_t i = stack->size() - arguments; i < stack->size(); ++i) {
+    IValue& v = (*stack)[i];
+    if (v.isTensor() && v.toTensor().defined()) {
+      v = opened_alias(v.toTensor());
+    } else if (v.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const IValue& e : v.toListRef())
+        list.push_back(e.toTensor().defined() ? opened_alias(e.toTensor()) : e.toTensor());
+      v = list;
+    } else if (v.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const IValue& e : v.toListRef())
+        list.push_back(e.isTensor() ? std::optional(opened_alias(e.toTensor())) : std::nullopt);
+      v = list;
+    }
+  }
+}
+
+// The part of a closed leaf's value (whose id is `closed`) that `like` showed of the leaf.
+at::Tensor Recorder::Impl::view_of_closed(const at::Tensor& value, ValueId closed,
+                                          const at::Tensor& like, int64_t offset) {
+  at::Tensor view = value.as_strided(like.sizes(), like.strides(), value.storage_offset() + offset);
+  PendingBind p{ir::Bind{prims::strided_view(),
+                         {Arg(closed), Arg(IValue(like.sizes().vec())),
+                          Arg(IValue(like.strides().vec())), Arg(IValue(offset))},
+                         {},
+                         -1,
+                         -1,
+                         true}};
+  p.bind.results.emplace_back(new_result(view, static_cast<int32_t>(binds.size())));
+  binds.push_back(std::move(p));
+  return view;
 }
 
 // out= of tensors that require grad, which eager refuses: the values are computed, then copied.
@@ -457,8 +528,10 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   update_position();
   if (c10::InferenceMode::is_enabled() != ambient_inference)
     refuse("FG-132", "inference mode is switched inside the function, which is not compiled yet");
-  if (open_written_leaves(op, *stack) && ops::writes_out_argument(op))
-    return write_out_arguments(op, stack);
+  if (open_written_leaves(op, *stack)) {
+    use_opened_leaves(stack, schema.arguments().size());
+    if (ops::writes_out_argument(op)) return write_out_arguments(op, stack);
+  }
   PendingBind p{ir::Bind{op, {}, {}, location(), region, c10::GradMode::is_enabled()}};
   if (ops::lifts_constant(op) && stack->back().isTensor() &&
       find(stack->back().toTensor()) == kNoValue) {
@@ -608,6 +681,7 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet ks, Stack* stack) {
     return;
   }
   Recorder::Impl& r = recorder->impl();
+  if (!r.opened.empty()) r.use_opened_leaves(stack, op.schema().arguments().size());
   if (r.nesting > 0) {
     // Inside a leaf that kept the key on: only what its autograd kernel itself calls belongs to the
     // program.
@@ -654,9 +728,7 @@ Recorder::Recorder(std::string name, PositionProvider where) : impl_(std::make_u
   impl_->where = where;
 }
 
-Recorder::~Recorder() {
-  for (const at::Tensor& leaf : impl_->open) ops::close_leaf(leaf);
-}
+Recorder::~Recorder() = default;
 
 void Recorder::open_leaves() { impl_->may_open_leaves = true; }
 
@@ -665,48 +737,24 @@ const std::vector<std::string>& Recorder::leaf_writes() const { return impl_->le
 void Recorder::close_leaves(std::vector<at::Tensor>& outputs) {
   Impl& r = *impl_;
   Pause pause;
-  const std::vector<at::Tensor> open = std::move(r.open);
-  r.open.clear();
-  for (const at::Tensor& leaf : open) {
-    const ValueId id = r.use(leaf);
-    std::vector<std::pair<size_t, ir::Value>> views;
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      const at::Tensor& o = outputs[k];
-      if (!o.defined() || o.is_same(leaf) || !o.is_alias_of(leaf) || !o.requires_grad()) continue;
-      views.emplace_back(k, describe(o));
-    }
-    const at::Tensor value = ops::close_leaf(leaf);
-    if (!value.defined() || id == kNoValue) continue;
-    if (!views.empty() && value.strides() != leaf.strides()) {
-      r.refuse("FG-182",
-               "a view of a leaf that the function wrote in place is returned, and the leaf is "
-               "itself a strided part of its memory");
-      views.clear();
-    }
-    PendingBind close{ir::Bind{prims::close_leaf_(), {Arg(id)}, {}, -1, -1, true}};
+  c10::AutoGradMode with_grad(true);
+  for (const Impl::OpenedLeaf& o : r.opened) {
+    const at::Tensor value = o.open.clone();
+    PendingBind close{ir::Bind{prims::close_leaf(), {Arg(r.use(o.open))}, {}, -1, -1, true}};
     const ValueId closed = r.new_result(value, static_cast<int32_t>(r.binds.size()));
     close.bind.results.emplace_back(closed);
     r.binds.push_back(std::move(close));
-    for (at::Tensor& o : outputs)
-      if (o.defined() && o.is_same(leaf)) o = value;
-    for (auto& [k, facts] : views) {
-      const ir::TensorType& type = facts.tensor();
-      const int64_t offset = facts.offset - leaf.storage_offset();
-      c10::AutoGradMode with_grad(true);
-      outputs[k] = value.as_strided(type.sizes, type.strides, value.storage_offset() + offset);
-      auto ints = [](const ir::Dims& d) {
-        return Arg(IValue(std::vector<int64_t>(d.begin(), d.end())));
-      };
-      PendingBind view{
-          ir::Bind{prims::strided_view(),
-                   {Arg(closed), ints(type.sizes), ints(type.strides), Arg(IValue(offset))},
-                   {},
-                   -1,
-                   -1,
-                   true}};
-      view.bind.results.emplace_back(
-          r.new_result(outputs[k], static_cast<int32_t>(r.binds.size())));
-      r.binds.push_back(std::move(view));
+    for (at::Tensor& t : outputs) {
+      if (!t.defined() || !t.requires_grad() || !t.is_alias_of(o.leaf)) continue;
+      if (t.is_same(o.leaf) || t.is_same(o.open)) {
+        t = value;
+      } else if (value.strides() != o.leaf.strides()) {
+        r.refuse("FG-182",
+                 "a view of a leaf that the function wrote in place is returned, and the leaf is "
+                 "itself a strided part of its memory");
+      } else {
+        t = r.view_of_closed(value, closed, t, t.storage_offset() - o.leaf.storage_offset());
+      }
     }
   }
 }
@@ -743,8 +791,8 @@ void Recorder::refuse(const std::string& code, const std::string& message) {
 }
 
 void Recorder::note_grad_access(const at::Tensor& leaf) {
-  for (const at::Tensor& o : impl_->open)
-    if (o.is_same(leaf))
+  for (const Impl::OpenedLeaf& o : impl_->opened)
+    if (o.leaf.is_same(leaf))
       impl_->refuse("FG-183",
                     "the .grad of a leaf is used after the function wrote the leaf in place");
   if (leaf.requires_grad() && leaf.is_leaf()) impl_->use(leaf);

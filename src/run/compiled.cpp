@@ -273,7 +273,7 @@ Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
   const ir::Trace& t = *parts_.forward;
   find_leaf_writes();
   std::vector<ir::ValueId> keep = all_used_after_core(t, parts_.attached);
-  for (const LeafWrite& w : leaf_writes_) keep.push_back(w.source);
+  for (const LeafWrite& w : leaf_writes_) keep.insert(keep.end(), {w.result, w.source});
   core_ = std::make_unique<Plan>(t, 0, t.epilogue, keep);
   epilogue_ = std::make_unique<Plan>(t, t.epilogue, t.binds.size(), t.outputs);
   for (size_t id = 0; id < t.values.size(); ++id)
