@@ -1,0 +1,380 @@
+#include "recorded_call.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <chrono>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/errors.h"
+#include "passes/pipeline.h"
+#include "record/recorder.h"
+#include "without_gil.h"
+
+namespace fulgurite::python {
+
+// Tells the listener (logging); its errors are not the caller's.
+void tell(PyObject* self, const char* event, const std::string& detail) {
+  if (event_hook == nullptr || event_hook == Py_None) return;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyRef r = PyRef::steal(PyObject_CallFunction(event_hook, "Oss", self, event, detail.c_str()));
+  if (!r) PyErr_WriteUnraisable(event_hook);
+  PyErr_Restore(type, value, trace);
+}
+
+PyObject* raise_compile_error(const std::string& code, const std::string& reason) {
+  PyErr_SetString(compile_error, (code + ": " + reason).c_str());
+  return nullptr;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+record::Position position() {
+  record::Position p;
+  const SourceLocation where = current_location(&p.module);
+  p.file = where.file;
+  p.line = where.line;
+  return p;
+}
+
+std::string place(const SourceLocation& where) {
+  return where.file.empty() ? "" : where.file + ":" + std::to_string(where.line) + " ";
+}
+
+// One call that is recorded while it runs.
+class RecordedCall {
+ public:
+  RecordedCall(PyObject* self, JitState& state, PyObject* const* args, size_t nargsf,
+               PyObject* kwnames)
+      : self_(self),
+        state_(state),
+        args_(args),
+        nargsf_(nargsf),
+        nargs_(static_cast<size_t>(PyVectorcall_NARGS(nargsf))),
+        kwnames_(kwnames) {}
+
+  PyObject* run() {
+    const auto start = Clock::now();
+    auto entry = std::make_shared<Entry>();
+    entry->modes = Modes::now();
+    std::string refusal;
+    WatchOptions watch_options;
+    entry->arguments = ArgumentStructure::of(args_, nargs_, kwnames_, arguments_,
+                                             watch_options.argument_structure, refusal);
+    if (!refusal.empty()) return eager("FG-204", refusal);
+
+    record::Recorder recorder(state_.name, &position);
+    const auto names = entry->arguments.tensor_names(state_.callable.get());
+    std::vector<const at::Tensor*> inputs;
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      const at::Tensor& t = tensor_of(arguments_[i]);
+      if (t.layout() != at::kStrided || t.is_nested())
+        return eager("FG-110", "argument " + names[i] + " is a " + t.toString() +
+                                   "; compiled are strided, dense tensors");
+      const bool again = is_known_input(t, inputs);
+      inputs.push_back(&t);
+      entry->tensors.emplace_back(t);
+      entry->tensor_paths.push_back(names[i]);
+      if (!again) recorder.add_input(t, names[i]);
+    }
+    if (state_.options.functional_leaves) recorder.open_leaves();
+    Observation seen;
+    PyRef result;
+    watch_options.context = &recorder;
+    watch_options.on_grad_access = [](PyObject* tensor, void* context) {
+      if (is_any_tensor(tensor))
+        static_cast<record::Recorder*>(context)->note_grad_access(tensor_of(tensor));
+    };
+    {
+      record::Recorder::Scope scope(recorder);
+      result =
+          PyRef::steal(watch(state_.callable.get(), args_, nargsf_, kwnames_, watch_options, seen));
+    }
+    if (!result) {
+      // The program's own exception; nothing of it is compiled.
+      PyObject *type, *value, *trace;
+      PyErr_Fetch(&type, &value, &trace);
+      failed("FG-206",
+             "the call raised " + std::string(type != nullptr
+                                                  ? reinterpret_cast<PyTypeObject*>(type)->tp_name
+                                                  : "an exception"));
+      PyErr_Restore(type, value, trace);
+      return nullptr;
+    }
+    if (!recorder.leaf_writes().empty() && !close_leaves(recorder, *entry, result)) return nullptr;
+    entry->record_milliseconds = milliseconds_since(start);
+    state_.last_record_milliseconds = entry->record_milliseconds;
+    try {
+      compile(recorder, *entry, seen, result.get());
+      entry->python = std::move(seen.guards);
+      check_after_run(*entry);
+    } catch (const fulgurite::Refusal& r) {
+      if (!failed(r.code(), r.message())) return nullptr;
+      return result.release();
+    } catch (const fulgurite::Error& e) {
+      if (!failed(e.code(), e.message())) return nullptr;
+      return result.release();
+    } catch (const c10::Error& e) {
+      if (!failed("FG-900", e.what_without_backtrace())) return nullptr;
+      return result.release();
+    } catch (const std::exception& e) {
+      if (!failed("FG-900", e.what())) return nullptr;
+      return result.release();
+    }
+    state_.failures = 0;
+    if (state_.options.caching) {
+      if (state_.entries.size() >= state_.options.max_entries) state_.entries.pop_back();
+      state_.entries.insert(state_.entries.begin(), std::move(entry));
+      tell(self_, "compiled", state_.name);
+    }
+    return result.release();
+  }
+
+ private:
+  static bool is_known_input(const at::Tensor& t, const std::vector<const at::Tensor*>& inputs) {
+    for (const at::Tensor* i : inputs)
+      if (i->is_same(t)) return true;
+    return false;
+  }
+
+  // `failed` may be followed by an eager call: nothing has run yet.
+  PyObject* eager(const std::string& code, const std::string& reason) {
+    if (!failed(code, reason)) return nullptr;
+    return PyObject_Vectorcall(state_.callable.get(), args_, nargsf_, kwnames_);
+  }
+
+  // Counts a recording that gave no program. False with an exception set under fullgraph.
+  bool failed(const std::string& code, const std::string& reason) {
+    if (state_.fall_back(code, reason)) tell(self_, "fallback", code + ": " + reason);
+    // Recording again costs; it is worth it when the cause may go away (caches filled, state
+    // created).
+    ++state_.failures;
+    state_.last_failure = code + ": " + reason;
+    state_.skip =
+        state_.failures < 3 ? 0 : (uint64_t{1} << std::min<uint64_t>(state_.failures - 2, 10)) - 1;
+    if (state_.options.fullgraph) {
+      raise_compile_error(code, reason);
+      return false;
+    }
+    return true;
+  }
+
+  // The program wrote leaves that require grad: they are leaves again, and what it returned is made
+  // anew with the program's values in their place. False with an exception set.
+  bool close_leaves(record::Recorder& recorder, Entry& entry, PyRef& result) {
+    std::vector<PyObject*> objects;
+    std::string refusal;
+    const ResultStructure structure =
+        ResultStructure::of(result.get(), args_, all_arguments(), objects, refusal);
+    std::vector<at::Tensor> outputs;
+    for (PyObject* o : objects) outputs.push_back(tensor_of(o));
+    recorder.close_leaves(outputs);
+    if (!refusal.empty()) {
+      PyErr_Format(PyExc_RuntimeError,
+                   "FG-185: %s, and a leaf that requires grad was written in place (%s): what the "
+                   "function returns cannot be given the leaf's new value",
+                   refusal.c_str(), recorder.leaf_writes().front().c_str());
+      return false;
+    }
+    result = PyRef::steal(structure.build(outputs, args_, nargs_));
+    if (!result) return false;
+    entry.writes_leaves = true;
+    for (const std::string& where : recorder.leaf_writes())
+      if (!warn_of_leaf_write(where)) return false;
+    return true;
+  }
+
+  // Once per place.
+  static bool warn_of_leaf_write(const std::string& where) {
+    static auto* warned = new std::unordered_set<std::string>();
+    if (!warned->insert(where).second) return true;
+    return PyErr_WarnFormat(PyExc_UserWarning, 1,
+                            "%s writes a leaf that requires grad in place: eager PyTorch raises an "
+                            "error here. The function is given the gradient with respect to the "
+                            "leaf's value before the call; jit(f, leaf_inplace=\"error\") gives "
+                            "eager's error",
+                            where.c_str()) == 0;
+  }
+
+  size_t all_arguments() const {
+    return nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_)) : 0);
+  }
+
+  void compile(record::Recorder& recorder, Entry& entry, Observation& seen, PyObject* result) {
+    const auto start = Clock::now();
+    for (const auto& r : seen.refusals) throw fulgurite::Refusal("FG-200", place(r.where) + r.what);
+    std::unordered_map<const c10::TensorImpl*, const TensorRead*> reads;
+    bool touches_grad = false;
+    for (const TensorRead& r : seen.tensors) {
+      if (!is_any_tensor(r.tensor)) continue;
+      touches_grad = touches_grad || r.attribute_grad;
+      if (r.attribute_grad) continue;
+      auto& slot = reads[tensor_of(r.tensor).unsafeGetTensorImpl()];
+      if (slot == nullptr || slot->path.empty()) slot = &r;
+    }
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      const c10::TensorImpl* impl = tensor_of(arguments_[i]).unsafeGetTensorImpl();
+      if (reads.count(impl) > 0) entry.fixed_arguments.emplace_back(i, impl);
+    }
+    if (!(Modes::now() == entry.modes))
+      throw fulgurite::Refusal("FG-210", "the call changes a mode for its caller: " +
+                                             Modes::now().difference(entry.modes));
+    for (const Effect& e : seen.effects) {
+      if (e.kind == EffectKind::Backward) {
+        touches_grad = true;
+        continue;
+      }
+      const char* key = e.key && PyUnicode_Check(e.key.get()) ? PyUnicode_AsUTF8(e.key.get()) : "";
+      if (e.kind == EffectKind::TensorAttr && std::string(key) == "grad" &&
+          is_any_tensor(e.holder.get())) {
+        touches_grad = true;
+        recorder.note_grad_write(tensor_of(e.holder.get()));
+        continue;
+      }
+      throw fulgurite::Refusal(
+          "FG-201", place(e.where) + e.text + ": an effect on Python state that outlives the call");
+    }
+
+    std::vector<PyObject*> output_objects;
+    std::string refusal;
+    entry.result = ResultStructure::of(result, args_, all_arguments(), output_objects, refusal);
+    if (!refusal.empty()) throw fulgurite::Refusal("FG-202", refusal);
+    std::vector<at::Tensor> outputs;
+    for (PyObject* o : output_objects) outputs.push_back(tensor_of(o));
+
+    for (size_t i = 0; i < recorder.externals().size(); ++i) {
+      const auto* impl = recorder.externals()[i].tensor.unsafeGetTensorImpl();
+      if (auto it = reads.find(impl); it != reads.end())
+        recorder.name_external(i, identifier(it->second->path));
+    }
+    record::Recording recording = recorder.finish(outputs, entry.result.expression());
+    if (recording.refusal) throw *recording.refusal;
+
+    const size_t arguments = recording.trace->inputs.size() - recording.externals.size();
+    input_positions(entry, arguments);
+    for (const record::External& e : recording.externals) {
+      External x;
+      const auto* impl = e.tensor.unsafeGetTensorImpl();
+      if (e.grad_of >= 0) {
+        x.is_grad = touches_grad = true;
+        x.path = recording.trace->value(e.grad_of).name + ".grad";
+        x.tensor = tensor_ref(entry, *recording.trace, e.grad_of, recording.externals);
+      } else if (auto it = reads.find(impl); it != reads.end()) {
+        x.path = it->second->path;
+        x.tensor.fixed = e.tensor;
+      } else {
+        throw fulgurite::Refusal(
+            "FG-205", "the program uses a tensor " + recording.trace->value(e.value).name +
+                          " that is neither an argument, nor was read from a variable, nor made "
+                          "in the call");
+      }
+      entry.tensors.emplace_back(e.tensor);
+      entry.tensor_paths.push_back(x.path);
+      entry.externals.push_back(std::move(x));
+    }
+    if (touches_grad) guard_grads(entry, recording);
+
+    std::vector<const at::Tensor*> all;
+    for (PyObject* o : arguments_) all.push_back(&tensor_of(o));
+    for (const record::External& e : recording.externals) all.push_back(&e.tensor);
+
+    passes::PipelineOptions options;
+    options.reinplace = state_.options.reinplace;
+    passes::Lowered lowered;
+    {
+      WithoutGil no_gil;
+      lowered = passes::run_pipeline(recording.trace, options);
+    }
+    entry.aliases = run::AliasGuard(all);
+    entry.check_aliases = entry.aliases.any() || entry.writes_leaves ||
+                          lowered.functional->epilogue < lowered.functional->binds.size();
+    entry.program = std::make_shared<run::Compiled>(std::move(lowered));
+    entry.compile_milliseconds = milliseconds_since(start);
+  }
+
+  // The trace has each tensor once; a tensor given twice is one input. The entry must know which.
+  void input_positions(Entry& entry, size_t distinct) const {
+    entry.argument_positions.clear();
+    std::vector<const at::Tensor*> seen;
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      const at::Tensor& t = tensor_of(arguments_[i]);
+      if (is_known_input(t, seen)) continue;
+      seen.push_back(&t);
+      entry.argument_positions.push_back(i);
+    }
+    if (seen.size() != distinct) throw InternalError("recorded inputs do not match the arguments");
+  }
+
+  TensorRef tensor_ref(const at::Tensor& t) const {
+    TensorRef r;
+    for (size_t i = 0; i < arguments_.size() && r.argument < 0; ++i)
+      if (tensor_of(arguments_[i]).is_same(t)) r.argument = static_cast<int32_t>(i);
+    if (r.argument < 0) r.fixed = t;
+    return r;
+  }
+
+  // The tensor that was input `id` of the trace.
+  TensorRef tensor_ref(const Entry& entry, const ir::Trace& trace, ir::ValueId id,
+                       const std::vector<record::External>& externals) const {
+    for (size_t i = 0; i < entry.argument_positions.size(); ++i)
+      if (trace.inputs[i] == id)
+        return tensor_ref(tensor_of(arguments_[entry.argument_positions[i]]));
+    for (const record::External& e : externals)
+      if (e.value == id) return tensor_ref(e.tensor);
+    throw InternalError("an input of the trace has no tensor");
+  }
+
+  // Which leaves must have a .grad when the call begins, and which must not.
+  void guard_grads(Entry& entry, const record::Recording& recording) const {
+    for (const record::LeafGrad& l : recording.leaves)
+      entry.grads.push_back({tensor_ref(l.leaf), l.defined_before});
+  }
+
+  // The recorded run may have filled caches that it read before: then it is not what the next one
+  // will be.
+  void check_after_run(Entry& entry) {
+    if (entry.python.check()) return;
+    throw fulgurite::Refusal("FG-203", "what the call read has changed when it was over (" +
+                                           entry.python.explain_failure() +
+                                           "); the next call is recorded again");
+  }
+
+  static std::string identifier(const std::string& path) {
+    std::string name;
+    for (char c : path) {
+      if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
+        name += c;
+      } else if (!name.empty() && name.back() != '_') {
+        name += '_';
+      }
+    }
+    for (const char* prefix : {"self_", "closure_", "globals_"})
+      if (name.rfind(prefix, 0) == 0) name = name.substr(std::string(prefix).size());
+    while (!name.empty() && name.back() == '_') name.pop_back();
+    return name.empty() ? "external" : name;
+  }
+
+  PyObject* self_;
+  JitState& state_;
+  PyObject* const* args_;
+  size_t nargsf_;
+  size_t nargs_;
+  PyObject* kwnames_;
+  std::vector<PyObject*> arguments_;
+};
+
+}  // namespace
+
+PyObject* record_call(PyObject* self, JitState& state, PyObject* const* args, size_t nargsf,
+                      PyObject* kwnames) {
+  return RecordedCall(self, state, args, nargsf, kwnames).run();
+}
+
+}  // namespace fulgurite::python
