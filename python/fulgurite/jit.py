@@ -61,6 +61,7 @@ def _make(fn: Any, values: dict[str, Any]) -> Any:
         caching=values["cache"] != "no caching",
         reinplace=values["reinplace"],
         functional_leaves=values["leaf_inplace"] == "functional",
+        write_back_at_once=values["skip_inplace_functionalization"],
         max_entries=values["max_entries"],
     )
     for tell in made:

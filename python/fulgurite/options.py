@@ -75,6 +75,12 @@ TABLE = {
             "an in-place operator on a leaf that requires grad: the gradient with respect to its value before "
             "the call, with one warning per call site; or eager's error",
         ),
+        Option(
+            "skip_inplace_functionalization",
+            False,
+            (True, False),
+            "leaves that require grad are written where the program writes them, not at the end of the call",
+        ),
     )
 }
 

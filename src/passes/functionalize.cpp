@@ -29,8 +29,12 @@ using ir::ValueList;
 // Carries the recorded binds over, one after the other.
 class Functionalizer {
  public:
-  explicit Functionalizer(const Trace& recorded)
-      : in_(recorded), e_(recorded), vars_(recorded, e_), writes_(recorded, e_, vars_) {}
+  Functionalizer(const Trace& recorded, bool write_back_at_once)
+      : in_(recorded),
+        e_(recorded),
+        vars_(recorded, e_),
+        writes_(recorded, e_, vars_),
+        write_back_at_once_(write_back_at_once) {}
 
   Functionalized run() {
     vars_.add_roots();
@@ -40,7 +44,7 @@ class Functionalizer {
       bind(in_.binds[i]);
       regions.leave(i);
     }
-    Epilogue(in_, e_, vars_, std::move(grads_set_)).write();
+    Epilogue(in_, e_, vars_, std::move(seen_)).write();
     Functionalized result;
     result.overwritten_at = vars_.take_overwritten();
     result.trace = e_.b.finish();
@@ -52,16 +56,23 @@ class Functionalizer {
     e_.location = bind.location;
     e_.grad_mode = bind.grad_mode;
     if (bind.op == prims::set_grad()) {
-      grads_set_.push_back(&bind);
+      seen_.grads.push_back(&bind);
       return;
     }
-    if (bind.op == prims::open_leaf())
-      return vars_.alias_of(std::get<ValueId>(bind.results[0]),
-                            vars_.of(std::get<ValueId>(bind.args[0])));
+    if (bind.op == prims::open_leaf()) return open_leaf(bind);
     if (bind.op == prims::close_leaf()) return close_leaf(bind);
+    if (bind.op == prims::set_requires_grad()) return requires_grad_set(bind);
     if (ops::changes_geometry_in_place(bind.op)) return geometry_change(bind);
     const std::vector<size_t> written = ops::written_arguments(bind);
-    if (!written.empty()) return writes_.carry_over(bind, written);
+    if (!written.empty()) {
+      writes_.carry_over(bind, written);
+      if (write_back_at_once_) write_leaves_back(bind, written);
+      return;
+    }
+    if (written_early_ && ops::has_effect(bind.op) && !ops::is_random(bind.op))
+      throw Refusal("FG-186", bind.op.id() +
+                                  " checks a value after a leaf was written in place, "
+                                  "which skip_inplace_functionalization does at once");
     if (ops::is_view(bind.op) || aliases_by_record(bind)) return view(bind);
     Bind out{bind.op, {}, {}, bind.location, e_.region, bind.grad_mode};
     for (const Arg& a : bind.args) out.args.push_back(vars_.mapped(a));
@@ -69,13 +80,39 @@ class Functionalizer {
     e_.b.add_bind(std::move(out));
   }
 
-  // The write-back of a leaf is part of the differentiated program: the caller gets its result, and
-  // gradients pass through it.
-  void close_leaf(const Bind& bind) {
+  void open_leaf(const Bind& bind) {
     const int leaf = vars_.of(std::get<ValueId>(bind.args[0]));
     if (vars_[leaf].input == kNoValue || vars_[leaf].parent >= 0)
       throw Refusal("FG-184", "the leaf " + vars_[leaf].facts.name +
                                   " is written in place and shares memory with another input");
+    vars_[leaf].open = true;
+    vars_.alias_of(std::get<ValueId>(bind.results[0]), leaf);
+  }
+
+  // skip_inplace_functionalization: every write of an open leaf reaches it where the program
+  // writes, and the program goes on with what the write-back gives.
+  void write_leaves_back(const Bind& bind, const std::vector<size_t>& written) {
+    for (size_t i : written)
+      ir::for_each_value(bind.args[i], [&](ValueId id) {
+        int root = vars_.of(id);
+        while (vars_[root].parent >= 0) root = vars_[root].parent;
+        Variable& leaf = vars_[root];
+        if (!leaf.open) return;
+        const ValueId value = vars_.fresh(root);
+        leaf.current = e_.emit(prims::copy_(), {Arg(value), Arg(leaf.input)}, leaf.facts,
+                               e_.requires_grad(value));
+        leaf.written_back = written_early_ = true;
+      });
+  }
+
+  // The write-back of a leaf is part of the differentiated program: the caller gets its result, and
+  // gradients pass through it.
+  void close_leaf(const Bind& bind) {
+    const int leaf = vars_.of(std::get<ValueId>(bind.args[0]));
+    if (vars_[leaf].written_back) {
+      vars_.alias_of(std::get<ValueId>(bind.results[0]), leaf);
+      return;
+    }
     e_.location = vars_[leaf].write_location;
     const ValueId value = vars_.fresh(leaf);
     vars_[leaf].written_back = true;
@@ -186,29 +223,47 @@ class Functionalizer {
     views_of_changes_.push_back(std::make_unique<Bind>(bind));
     views_of_changes_.back()->op = *functional;
     const int changed = vars_.of(std::get<ValueId>(bind.args[0]));
-    if (vars_.storage(vars_[changed]).visible)
-      throw Refusal(
-          "FG-140",
-          bind.op.id() + " changes the shape of a view of a tensor that the caller can see");
     // The version counter is bumped: what was saved before counts as overwritten.
     for (int i : vars_.storage(vars_[changed]).variables)
       if (vars_[i].current != kNoValue)
         vars_.mark_overwritten(vars_[i].current, 2 * e_.b.trace().binds.size() - 1);
     view(*views_of_changes_.back());
     const auto result = std::get<ValueId>(bind.results[0]);
-    if (result != kNoValue && vars_.of(result) >= 0) vars_[vars_.of(result)].rename = true;
+    if (result == kNoValue || vars_.of(result) < 0) return;
+    const int after = vars_.of(result);
+    vars_[after].rename = true;
+    if (vars_.storage(vars_[changed]).visible) seen_.geometry.push_back({changed, after, &bind});
+  }
+
+  // requires_grad_(): the same contents, from here on with or without a history.
+  void requires_grad_set(const Bind& bind) {
+    const int tensor = vars_.of(std::get<ValueId>(bind.args[0]));
+    const auto after = std::get<ValueId>(bind.results[0]);
+    const bool on = in_.value(after).tensor().requires_grad;
+    if (!on && e_.requires_grad(vars_.read(tensor))) {
+      static const ir::Op detach = ir::Op::get("aten::detach");
+      vars_[tensor].current =
+          e_.emit(detach, {Arg(vars_.read(tensor))}, vars_[tensor].facts, false);
+    }
+    vars_.alias_of(after, tensor);
+    seen_.requires_grad[tensor] = on;
+    if (on) seen_.new_leaves.push_back(after);
   }
 
   const Trace& in_;
   Emitter e_;
   Variables vars_;
   Writes writes_;
+  bool write_back_at_once_;
+  bool written_early_ = false;
   std::vector<std::unique_ptr<Bind>> views_of_changes_;
-  std::vector<const Bind*> grads_set_;
+  SeenByCaller seen_;
 };
 
 }  // namespace
 
-Functionalized functionalize(const Trace& recorded) { return Functionalizer(recorded).run(); }
+Functionalized functionalize(const Trace& recorded, bool write_back_at_once) {
+  return Functionalizer(recorded, write_back_at_once).run();
+}
 
 }  // namespace fulgurite::passes

@@ -18,6 +18,7 @@ struct Stage {
 
 struct PipelineOptions {
   bool reinplace = true;
+  bool write_back_at_once = false;  // of leaves that require grad: skip_inplace_functionalization
 };
 
 struct Lowered {

@@ -138,17 +138,19 @@ NB_MODULE(_C, m) {
   m.def(
       "_jit",
       [](nb::object fn, std::string name, bool fullgraph, bool caching, bool reinplace,
-         bool functional_leaves, size_t max_entries) {
+         bool functional_leaves, bool write_back_at_once, size_t max_entries) {
         JitOptions o;
         o.fullgraph = fullgraph;
         o.caching = caching;
         o.reinplace = reinplace;
         o.functional_leaves = functional_leaves;
+        o.write_back_at_once = write_back_at_once;
         o.max_entries = max_entries;
         return nb::steal(new_jit_function(fn.ptr(), std::move(name), o));
       },
       nb::arg("fn"), nb::arg("name"), nb::kw_only(), nb::arg("fullgraph"), nb::arg("caching"),
-      nb::arg("reinplace"), nb::arg("functional_leaves"), nb::arg("max_entries"));
+      nb::arg("reinplace"), nb::arg("functional_leaves"), nb::arg("write_back_at_once"),
+      nb::arg("max_entries"));
   m.def("_is_jitted", [](nb::handle h) { return jit_state(h.ptr()) != nullptr; });
   m.def("_hits", [](nb::handle h) { return state_of(h).hits; });
   m.def("_misses", [](nb::handle h) { return state_of(h).misses; });

@@ -232,6 +232,11 @@ class RecordedCall {
         continue;
       }
       const char* key = e.key && PyUnicode_Check(e.key.get()) ? PyUnicode_AsUTF8(e.key.get()) : "";
+      if (e.kind == EffectKind::TensorAttr && std::string(key) == "requires_grad" &&
+          is_any_tensor(e.holder.get())) {
+        recorder.note_requires_grad(tensor_of(e.holder.get()));
+        continue;
+      }
       if (e.kind == EffectKind::TensorAttr && std::string(key) == "grad" &&
           is_any_tensor(e.holder.get())) {
         touches_grad = true;
@@ -287,6 +292,7 @@ class RecordedCall {
 
     passes::PipelineOptions options;
     options.reinplace = state_.options.reinplace;
+    options.write_back_at_once = state_.options.write_back_at_once;
     passes::Lowered lowered;
     {
       WithoutGil no_gil;

@@ -238,11 +238,8 @@ struct Recorder::Impl {
       return kNoValue;
     }
     auto* impl = t.unsafeGetTensorImpl();
-    ValueId id = find(t);
-    if (id != kNoValue) {
-      check_requires_grad(t, id);
-      return id;
-    }
+    const ValueId id = find(t);
+    if (id != kNoValue) return with_requires_grad_of(t, id);
     if (auto* storage = storage_of(impl)) {
       auto same = by_storage.find(storage);
       if (same != by_storage.end()) {
@@ -273,16 +270,26 @@ struct Recorder::Impl {
     return id;
   }
 
-  void check_requires_grad(const at::Tensor& t, ValueId id) {
-    if (t.requires_grad() == values[id].tensor().requires_grad) return;
+  // The value `id` of `t`, or, where requires_grad was set since, the value that it is now.
+  ValueId with_requires_grad_of(const at::Tensor& t, ValueId id) {
+    if (t.requires_grad() == values[id].tensor().requires_grad) return id;
     // A write through a view gave its base a history: passes see that from the write itself.
-    if (t.grad_fn() != nullptr && written_with_grad.count(facts[id].storage) > 0) return;
+    if (t.grad_fn() != nullptr && written_with_grad.count(facts[id].storage) > 0) return id;
     if (t.grad_fn() != nullptr) {
       refuse("FG-120",
              "a tensor got its history from a custom autograd Function, which is not compiled yet");
-    } else {
-      refuse("FG-121", "requires_grad of a tensor was changed inside the function");
+      return id;
     }
+    PendingBind p{ir::Bind{prims::set_requires_grad(),
+                           {Arg(id), Arg(IValue(t.requires_grad()))},
+                           {},
+                           location(),
+                           region,
+                           c10::GradMode::is_enabled()}};
+    const ValueId now = new_result(t, static_cast<int32_t>(binds.size()));
+    p.bind.results.emplace_back(now);
+    binds.push_back(std::move(p));
+    return now;
   }
 
   // ---- arguments and results
@@ -392,7 +399,9 @@ struct Recorder::Impl {
   bool changes_given_tensor(const Op& op, const Stack& stack) const {
     if (!ops::changes_geometry_in_place(op)) return false;
     const IValue& self = stack[stack.size() - op.schema().arguments().size()];
-    return self.isTensor() && given.count(self.toTensor().unsafeGetTensorImpl()) > 0;
+    if (!self.isTensor() || given.count(self.toTensor().unsafeGetTensorImpl()) == 0) return false;
+    // A new shape of the same memory is repeated on an argument at the end of the compiled call.
+    return !ops::view_variant(op) || is_external(self.toTensor());
   }
 
   // Opens the leaves that an operator is about to write; false if there is none.
@@ -402,6 +411,12 @@ struct Recorder::Impl {
   void write_out_arguments(const Op& op, Stack* stack);
   at::Tensor view_of_closed(const at::Tensor& value, ValueId closed, const at::Tensor& like,
                             int64_t offset);
+  bool is_external(const at::Tensor& t) const {
+    for (const External& e : externals)
+      if (e.tensor.is_same(t)) return true;
+    return false;
+  }
+
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   void composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   bool filled_behind_our_back(const Op& op, const Stack& stack, size_t first_bind);
@@ -409,6 +424,7 @@ struct Recorder::Impl {
 
 bool Recorder::Impl::open_written_leaves(const Op& op, const Stack& stack) {
   if (!may_open_leaves || !op.schema().is_mutable() || !c10::GradMode::is_enabled()) return false;
+  if (ops::changes_geometry_in_place(op)) return false;
   if (ops::writes_out_argument(op) && !ops::functional_variant(op)) return false;
   bool any = false;
   const size_t count = op.schema().arguments().size();
@@ -797,6 +813,8 @@ void Recorder::note_grad_access(const at::Tensor& leaf) {
                     "the .grad of a leaf is used after the function wrote the leaf in place");
   if (leaf.requires_grad() && leaf.is_leaf()) impl_->use(leaf);
 }
+
+void Recorder::note_requires_grad(const at::Tensor& t) { impl_->use(t); }
 
 void Recorder::note_grad_write(const at::Tensor& leaf) {
   impl_->use(leaf);

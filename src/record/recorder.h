@@ -95,6 +95,8 @@ class Recorder {
 
   // Python is about to read or set leaf.grad: what it is now is what the call found.
   void note_grad_access(const at::Tensor& leaf);
+  // Python set t.requires_grad.
+  void note_requires_grad(const at::Tensor& t);
   // Python set leaf.grad: what it is at the end is written by the trace, whatever it was.
   void note_grad_write(const at::Tensor& leaf);
 

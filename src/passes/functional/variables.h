@@ -38,6 +38,7 @@ struct Variable {
   bool history_changed = false;  // a write with gradient: the caller's tensor gets a new history
   bool version_bumped = false;
   int32_t write_location = -1;  // of the last write
+  bool open = false;            // a leaf that the program writes under autograd
   bool written_back = false;    // by the core: nothing is left for the epilogue
 };
 
