@@ -109,14 +109,14 @@ class Functionalizer {
   // gradients pass through it.
   void close_leaf(const Bind& bind) {
     const int leaf = vars_.of(std::get<ValueId>(bind.args[0]));
+    const int result = vars_.new_variable(std::get<ValueId>(bind.results[0]));
     if (vars_[leaf].written_back) {
-      vars_.alias_of(std::get<ValueId>(bind.results[0]), leaf);
+      vars_[result].current = vars_.read(leaf);
       return;
     }
     e_.location = vars_[leaf].write_location;
     const ValueId value = vars_.fresh(leaf);
     vars_[leaf].written_back = true;
-    const int result = vars_.new_variable(std::get<ValueId>(bind.results[0]));
     vars_[result].current = e_.emit(prims::copy_(), {Arg(value), Arg(vars_[leaf].input)},
                                     vars_[result].facts, e_.requires_grad(value));
   }

@@ -45,6 +45,7 @@ void Epilogue::write() {
     e_.b.add_bind(Bind{
         prims::copy_(), {Arg(w.value), Arg(destination)}, {Result(after)}, -1, -1, e_.grad_mode});
   }
+  bump_versions();
   set_grads(grads);
   change_geometry();
   for (int v : outputs_) e_.b.trace().outputs.push_back(v < 0 ? kNoValue : view_of(v));
@@ -75,11 +76,7 @@ void Epilogue::make_origins() {
                       "and is returned");
     if (made_.count(r) > 0) continue;
     if (vars_[r].input != kNoValue && !vars_[r].is_constant) {
-      // An open leaf that was written back at once: the caller gets what the write-back gave.
-      made_.emplace(r, vars_[r].written_back && vars_[r].facts.tensor().requires_grad && v == r &&
-                               e_.requires_grad(vars_.read(r))
-                           ? vars_.read(r)
-                           : vars_[r].input);
+      made_.emplace(r, vars_[r].input);
     } else {
       if (vars_.storage(vars_[r]).visible)
         throw Refusal("FG-159", "an output shares memory with inputs that overlap each other");
@@ -111,6 +108,20 @@ void Epilogue::check_new_leaves() const {
       throw Refusal("FG-187",
                     "requires_grad_() was called on a tensor in the function, and a result that "
                     "depends on it is returned");
+  }
+}
+
+// Several writes are one write-back; the version counter counts them all.
+void Epilogue::bump_versions() {
+  static const Op bump = Op::get("fulgurite::bump_version_");
+  for (int i = 0; i < vars_.size(); ++i) {
+    const Variable& v = vars_[i];
+    if (v.input == kNoValue || v.is_constant || v.parent >= 0) continue;
+    const Storage& s = vars_.storage(v);
+    const int written_back = v.written_back || v.version_bumped ? 1 : 0;
+    if (!s.visible || s.version_bumps <= written_back) continue;
+    e_.b.add_bind(
+        Bind{bump, {Arg(v.input), Arg(IValue(s.version_bumps - written_back))}, {}, -1, -1, false});
   }
 }
 

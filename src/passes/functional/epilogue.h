@@ -41,6 +41,7 @@ class Epilogue {
   std::vector<WriteBack> write_backs();
   void make_origins();
   void check_new_leaves() const;
+  void bump_versions();
   void set_grads(const std::vector<ir::ValueId>& grads);
   void change_geometry();
   void set_requires_grad();

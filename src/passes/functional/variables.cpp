@@ -109,6 +109,7 @@ void Variables::write(int index, ValueId contents, bool bumps_version, size_t by
   Storage& s = storage(vars_[index]);
   bool bumps = bumps_version;
   for (int i : chain) bumps = bumps && !vars_[i].separate_version;
+  if (bumps) ++s.version_bumps;
   for (int i : s.variables) {
     const Variable& v = vars_[i];
     if (v.version != s.version || v.current == kNoValue || is_apart(i, index)) continue;

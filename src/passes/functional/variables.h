@@ -44,7 +44,8 @@ struct Variable {
 
 struct Storage {
   int version = 0;
-  bool visible = false;  // an input lives there
+  bool visible = false;   // an input lives there
+  int version_bumps = 0;  // of the counter that inputs share with their views
   std::vector<int> variables;
 };
 
