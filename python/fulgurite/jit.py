@@ -61,6 +61,7 @@ def _make(fn: Any, values: dict[str, Any]) -> Any:
         caching=values["cache"] != "no caching",
         reinplace=values["reinplace"],
         max_entries=values["max_entries"],
+        executors=[executor._core for executor in values["executors"]],
     )
     for tell in made:
         tell(jitted)

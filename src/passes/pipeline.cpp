@@ -34,6 +34,14 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
     stages.push_back({name, trace, clock.lap()});
     return trace;
   };
+  auto claim = [&](std::vector<Stage>& stages, std::vector<Claim>& claims,
+                   const ir::TracePtr& trace, const std::vector<ir::ValueId>& read_later) {
+    if (!options.claim) return trace;
+    Claimed claimed = options.claim(trace, read_later);
+    claims = std::move(claimed.claims);
+    low.kept.insert(low.kept.end(), claimed.kept.begin(), claimed.kept.end());
+    return claims.empty() ? trace : keep(stages, "claim", claimed.trace);
+  };
   keep(low.stages, "recorded", recorded);
 
   check_memory_is_written(*recorded);
@@ -44,6 +52,7 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
 
   if (low.functional_attached.empty()) {
     ir::TracePtr t = keep(low.stages, "simplify", simplify(functional.trace));
+    t = claim(low.stages, low.claims, t, {});
     low.forward = options.reinplace ? keep(low.stages, "reinplace", reinplace(t)) : t;
     return low;
   }
@@ -57,7 +66,8 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   low.attached = parts.attached;
   low.differentiable = parts.differentiable;
   low.backward = keep(low.backward_stages, "simplify", simplify(parts.backward));
-  low.forward = parts.forward;
+  low.forward = claim(low.stages, low.claims, parts.forward, low.attached);
+  low.backward = claim(low.backward_stages, low.backward_claims, low.backward, {});
   if (options.reinplace) {
     low.forward = keep(low.stages, "reinplace", reinplace(low.forward));
     low.backward = keep(low.backward_stages, "reinplace", reinplace(low.backward));

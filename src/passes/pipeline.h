@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/trace.h"
+#include "passes/claim.h"
 
 namespace fulgurite::passes {
 
@@ -18,6 +19,7 @@ struct Stage {
 
 struct PipelineOptions {
   bool reinplace = true;
+  Claimer claim = {};
 };
 
 struct Lowered {
@@ -29,6 +31,8 @@ struct Lowered {
   std::vector<size_t> differentiable;  // inputs that have a gradient, one output of backward each
   std::vector<Stage> stages;           // of the forward, from "recorded" to what runs
   std::vector<Stage> backward_stages;
+  std::vector<Claim> claims, backward_claims;     // empty if everything was left to ATen
+  std::vector<std::shared_ptr<const void>> kept;  // what the claims need
 };
 
 // Throws Refusal if the program cannot be compiled soundly.

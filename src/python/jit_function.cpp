@@ -7,9 +7,11 @@
 #include <chrono>
 #include <unordered_map>
 
+#include "exec/claim.h"
 #include "ir/errors.h"
 #include "ops/prims.h"
 #include "passes/pipeline.h"
+#include "python_function.h"
 #include "record/recorder.h"
 
 namespace fulgurite::python {
@@ -26,6 +28,15 @@ bool JitState::fall_back(const std::string& code, const std::string& reason) {
   }
   if (fallbacks.size() < 1000) fallbacks.push_back({code, reason, 1});
   return true;
+}
+
+void JitState::follow_executors() {
+  seen_generation = exec::generation();
+  const uint64_t now = exec::generation_of(options.executors);
+  if (now == executors_generation) return;
+  executors_generation = now;
+  entries.clear();
+  failures = skip = 0;
 }
 
 namespace {
@@ -141,10 +152,15 @@ class RecordedCall {
     }
     entry->record_milliseconds = milliseconds_since(start);
     state_.last_record_milliseconds = entry->record_milliseconds;
+    const uint64_t executors_generation = exec::generation_of(state_.options.executors);
     try {
       compile(recorder, *entry, seen, result.get());
       entry->python = std::move(seen.guards);
       check_after_run(*entry);
+    } catch (const exec::ExecutorError& e) {
+      // Eager's result would hide that what the user registered is wrong.
+      raise_executor_error(e);
+      return nullptr;
     } catch (const fulgurite::Refusal& r) {
       if (!failed(r.code(), r.message())) return nullptr;
       return result.release();
@@ -159,7 +175,9 @@ class RecordedCall {
       return result.release();
     }
     state_.failures = 0;
-    if (state_.options.caching) {
+    const bool is_current =
+        executors_generation == exec::generation_of(state_.options.executors);
+    if (state_.options.caching && is_current) {
       if (state_.entries.size() >= state_.options.max_entries) state_.entries.pop_back();
       state_.entries.insert(state_.entries.begin(), std::move(entry));
       tell(self_, "compiled", state_.name);
@@ -278,6 +296,7 @@ class RecordedCall {
 
     passes::PipelineOptions options;
     options.reinplace = state_.options.reinplace;
+    options.claim = exec::claimer(state_.options.executors);
     passes::Lowered lowered;
     {
       WithoutGil no_gil;
@@ -362,9 +381,10 @@ class RecordedCall {
 };
 
 // Runs the entry's program. False if the call has to go on elsewhere (nothing has happened then).
-enum class Served { Yes, DataLeftThePath, Raised };
+enum class Served { Yes, DataLeftThePath, Raised, ExecutorFailed };
 Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Tensor*>& inputs,
-             std::vector<at::Tensor>& outputs, std::string& error) {
+             std::vector<at::Tensor>& outputs, std::string& error,
+             std::optional<exec::ExecutorError>& executor_failure) {
   const std::shared_ptr<run::Compiled> program = entry->program;
   WithoutGil no_gil;
   Served served = Served::Yes;
@@ -372,6 +392,9 @@ Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Te
     program->run(inputs.data(), outputs);
   } catch (const prims::ValueGuardFailed&) {
     served = Served::DataLeftThePath;
+  } catch (const exec::ExecutorError& e) {
+    served = Served::ExecutorFailed;
+    executor_failure.emplace(e);
   } catch (const c10::Error& e) {
     served = Served::Raised;
     error = e.what_without_backtrace();
@@ -395,6 +418,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (state.options.fullgraph) return raise_compile_error("FG-207", mode);
     return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
   }
+  if (exec::generation() != state.seen_generation) state.follow_executors();
   const Modes now = Modes::now();
   std::vector<const at::Tensor*> inputs;
   std::vector<at::Tensor> scratch;
@@ -405,8 +429,14 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (!entry->check(args, nargs, kwnames, now, inputs, scratch)) continue;
     std::vector<at::Tensor> outputs;
     std::string error;
-    const Served served = serve(entry, inputs, outputs, error);
+    std::optional<exec::ExecutorError> executor_failure;
+    const Served served = serve(entry, inputs, outputs, error, executor_failure);
     if (served == Served::DataLeftThePath) continue;
+    if (served == Served::ExecutorFailed) {
+      ++state.misses;
+      raise_executor_error(*executor_failure);
+      return nullptr;
+    }
     if (served == Served::Raised) {
       // Eager raises the same, in its own words; if it does not, the program is at fault and goes.
       ++state.misses;
@@ -564,7 +594,8 @@ PyObject* new_jit_function(PyObject* callable, std::string name, JitOptions opti
   f->state = new JitState();
   f->state->callable = PyRef::borrow(callable);
   f->state->name = std::move(name);
-  f->state->options = options;
+  f->state->options = std::move(options);
+  f->state->follow_executors();
   PyObject_GC_Track(reinterpret_cast<PyObject*>(f));
   return reinterpret_cast<PyObject*>(f);
 }
