@@ -33,6 +33,7 @@ class Claim(NamedTuple):
     op: str
     """Its id before it was claimed; of a composite taken as a whole, the composite's; of a group, all of them."""
     executor: str
+    """"" for a composite that nobody took as a whole: its parts follow."""
     place: str
     operators: int
     """How many operators of the program it stands for."""
@@ -234,6 +235,8 @@ def _takers(program: Program) -> str:
         return "executor: aten takes every operator"
     taken: dict[str, int] = {}
     for claim in program.claims:
+        if claim.operators == 0:
+            continue
         taken[claim.executor] = taken.get(claim.executor, 0) + claim.operators
     return "executors: " + ", ".join(
         f"{name} takes {_count(number, 'operator')}" for name, number in taken.items()
@@ -242,7 +245,7 @@ def _takers(program: Program) -> str:
 
 def _claim_lines(claim: Claim) -> Iterator[str]:
     at = f" ({claim.place})" if claim.place else ""
-    if claim.executor != "aten":
+    if claim.executor not in ("", "aten"):
         yield f"{claim.executor} takes {claim.op}{at}"
     for executor, reason in claim.declined:
         yield f"{executor} declined {claim.op}{at}: {reason}"

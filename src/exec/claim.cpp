@@ -105,7 +105,7 @@ class ClaimPass {
     const Candidate candidate{t_, region.op, region.args, region.results, region.location};
     Declined declined;
     for (const ExecutorPtr& executor : list_) {
-      if (executor->takes_everything()) return false;
+      if (executor->takes_everything()) break;
       const auto offer = offer_of(*executor, region.op);
       if (offer == nullptr) continue;
       std::string why = why_not_whole(region, span);
@@ -121,6 +121,8 @@ class ClaimPass {
       }
       declined.emplace_back(executor->name(), why);
     }
+    if (!declined.empty())
+      result_.claims.push_back({region.op.id(), "", place(t_, region.location), 0, declined});
     return false;
   }
 

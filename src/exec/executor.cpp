@@ -159,7 +159,10 @@ bool can_stand_for(const ir::Op& as, const ir::Op& op, std::string* why_not) {
   if (have.size() > want.size()) return no("it takes more arguments");
   for (size_t i = 0; i < have.size(); ++i) {
     // Numbers, where a tensor is wanted, are passed as such.
-    const auto& type = want[i].type();
+    c10::TypePtr type = want[i].type();
+    // None, where it takes none, is declined when it comes (exec/offers.h).
+    if (have[i].type()->kind() != c10::TypeKind::OptionalType)
+      if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
     const bool number_for_tensor = type->kind() == c10::TypeKind::NumberType &&
                                    have[i].type()->kind() == c10::TypeKind::TensorType;
     if (!type->isSubtypeOf(*have[i].type()) && !number_for_tensor)

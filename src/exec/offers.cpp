@@ -68,6 +68,18 @@ std::optional<std::vector<ir::Arg>> arguments_for(const ir::Op& as, const Candid
                                                   std::string* why_not) {
   const size_t count = as.schema().arguments().size();
   const auto& arguments = candidate.op.schema().arguments();
+  auto is_none = [](const ir::Arg& a) {
+    if (const auto* id = std::get_if<ir::ValueId>(&a)) return *id == ir::kNoValue;
+    const auto* constant = std::get_if<c10::IValue>(&a);
+    return constant != nullptr && constant->isNone();
+  };
+  for (size_t i = 0; i < count; ++i) {
+    if (as.schema().arguments()[i].type()->kind() == c10::TypeKind::OptionalType ||
+        arguments[i].type()->kind() != c10::TypeKind::OptionalType || !is_none(candidate.args[i]))
+      continue;
+    *why_not = as.id() + " takes no None as " + arguments[i].name();
+    return std::nullopt;
+  }
   for (size_t i = count; i < candidate.args.size(); ++i) {
     ir::Arg standard =
         ir::normalized(ir::Arg(arguments[i].default_value().value_or(c10::IValue())), arguments[i]);

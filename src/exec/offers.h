@@ -16,7 +16,7 @@ using Declined = std::vector<std::pair<std::string, std::string>>;
 Verdict ask(const Executor& executor, const Checker& checker, const Candidate& candidate);
 
 // The arguments of `as` in the place of `candidate`; the reason if an argument that it does not
-// take has not its default.
+// take has not its default, or is None where it takes none.
 std::optional<std::vector<ir::Arg>> arguments_for(const ir::Op& as, const Candidate& candidate,
                                                   std::string* why_not);
 

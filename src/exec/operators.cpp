@@ -35,7 +35,7 @@ class Kernel : public c10::OperatorKernel {
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet,
                   torch::jit::Stack* stack) {
     const OperatorPtr found = find_operator(ir::Op(handle));
-    TORCH_CHECK(found != nullptr, "FG-406: ", handle.schema().name(), " has no implementation");
+    if (found == nullptr) throw InternalError(handle.schema().name() + " has no implementation");
     const size_t count = handle.schema().arguments().size();
     // Beneath the arguments on the stack may be values of others.
     std::vector<c10::IValue> own(std::make_move_iterator(stack->end() - count),

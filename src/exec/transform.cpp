@@ -56,7 +56,7 @@ Expansion expand(const std::string& executor, const Implementation& transform,
   }
   for (const ir::Result& r : candidate.results) {
     if (const auto* id = std::get_if<ir::ValueId>(&r)) e.results.push_back(*id);
-    else for (ir::ValueId id : std::get<ir::ValueList>(r)) e.results.push_back(id);
+    else for (ir::ValueId each : std::get<ir::ValueList>(r)) e.results.push_back(each);
   }
   if (results.size() != e.results.size())
     fail("returned " + std::to_string(results.size()) + " tensors, the program has " +

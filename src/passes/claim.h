@@ -20,7 +20,7 @@ namespace fulgurite::passes {
 // Who took an operator, and why executors that had an offer for it did not.
 struct Claim {
   std::string op;        // id of the operator as the program has it; of a region: of the composite
-  std::string executor;
+  std::string executor;  // "": a composite that nobody took as a whole, so that its parts followed
   std::string place;     // "train.py:6", "" if unknown
   size_t operators = 1;  // how many binds it stood for
   std::vector<std::pair<std::string, std::string>> declined;  // executor, reason

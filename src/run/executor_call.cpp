@@ -111,7 +111,7 @@ std::shared_ptr<const ExecutorCall> executor_call(const ir::Trace& trace, const 
     if (const auto* id = std::get_if<ir::ValueId>(&r)) {
       expect(*id);
     } else {
-      for (ir::ValueId id : std::get<ir::ValueList>(r)) expect(id);
+      for (ir::ValueId each : std::get<ir::ValueList>(r)) expect(each);
     }
   }
   return call;
