@@ -296,7 +296,10 @@ def test_groups_are_fused():
     for _ in range(3):
         for found, expected in zip(f(x, y), program(x, y), strict=True):
             torch.testing.assert_close(found, expected)
-    assert ex.groups == [["aten.sin", "aten.mul.Tensor", "aten.cos"], ["aten.exp", "aten.mul.Tensor"]]
+    assert ex.groups == [
+        ["aten.sin", "aten.mul.Tensor", "aten.cos"],
+        ["aten.exp", "aten.mul.Tensor"],
+    ]
     assert ex.runs == 4
     assert "counting takes aten.exp + aten.mul.Tensor" in str(fg.explain(f))
 
@@ -320,7 +323,9 @@ def test_a_group_that_is_declined_goes_to_the_next(ex):
     x = torch.randn(3)
     f(x), f(x)
     assert taken(f) == {"mine": ["aten.sin"], "aten": ["aten.cos"]}
-    assert "declining declined aten.sin" in str(fg.explain(f)) and "not worth it" in str(fg.explain(f))
+    assert "declining declined aten.sin" in str(fg.explain(f)) and "not worth it" in str(
+        fg.explain(f)
+    )
 
 
 # ---- changes ---------------------------------------------------------------------------------------------
@@ -400,7 +405,9 @@ def test_an_executor_that_claims_and_then_fails(ex):
     f(torch.ones(2))
     x = torch.ones(2)
     state = torch.get_rng_state()
-    with pytest.raises(extend.ExecutorError, match=r"FG-411: executor mine, .*\.bad, test_exec") as e:
+    with pytest.raises(
+        extend.ExecutorError, match=r"FG-411: executor mine, .*\.bad, test_exec"
+    ) as e:
         f(x)
     assert isinstance(e.value.__cause__, ZeroDivisionError)
     assert x.tolist() == [1, 1] and x._version == 0
@@ -430,20 +437,29 @@ def test_a_meta_function_that_is_wrong(ex):
         op = ex.register_operator(name, meta=lambda x: meta(x), fn=torch.sin)  # noqa: B023
         ex.register_implementation("aten.sin", op)
         f = fg.jit(lambda x: torch.sin(x), executors=listed(ex))
-        with pytest.raises(extend.ExecutorError, match="FG-413: executor mine, aten.sin, test_exec"):
+        with pytest.raises(
+            extend.ExecutorError, match="FG-413: executor mine, aten.sin, test_exec"
+        ):
             f(torch.ones(2))
 
 
 def test_a_checker_that_raises(ex):
     ex.register_implementation("aten.sin", sine(ex), checker=lambda x: 1 / 0)
     f = fg.jit(lambda x: torch.sin(x), executors=listed(ex))
-    with pytest.raises(extend.ExecutorError, match="FG-410: executor mine, aten.sin, test_exec") as e:
+    with pytest.raises(
+        extend.ExecutorError, match="FG-410: executor mine, aten.sin, test_exec"
+    ) as e:
         f(torch.ones(2))
     assert isinstance(e.value.__cause__, ZeroDivisionError)
 
 
 def test_an_execution_transform_that_is_wrong(ex):
-    for transform in (raises, lambda x: x[:1], lambda x: 3, lambda x: torch.sin(x) * x.sum().item()):
+    for transform in (
+        raises,
+        lambda x: x[:1],
+        lambda x: 3,
+        lambda x: torch.sin(x) * x.sum().item(),
+    ):
         ex.register_implementation("aten.sin", execution_transform=transform)
         f = fg.jit(lambda x: torch.sin(x), executors=listed(ex))
         with pytest.raises(extend.ExecutorError, match="FG-414: executor mine, aten.sin"):

@@ -25,7 +25,10 @@ def stubs() -> str:
     generator.put(_C)
     lines = [line.rstrip() for line in generator.get().splitlines()]
     # What a build is made for differs from build to build.
-    lines = [line.split(" = ")[0] if line.startswith(("__version__", "torch_version")) else line for line in lines]
+    lines = [
+        line.split(" = ")[0] if line.startswith(("__version__", "torch_version")) else line
+        for line in lines
+    ]
     return HEAD + "\n".join(lines).strip() + "\n"
 
 
@@ -36,7 +39,9 @@ def main() -> int:
         return 0
     there = FILE.read_text(encoding="utf-8") if FILE.exists() else ""
     difference = list(
-        difflib.unified_diff(there.splitlines(), found.splitlines(), str(FILE), "built", lineterm="")
+        difflib.unified_diff(
+            there.splitlines(), found.splitlines(), str(FILE), "built", lineterm=""
+        )
     )
     print("\n".join(difference))
     return 1 if difference else 0

@@ -31,16 +31,16 @@ class OperatorExecutor {
   // On the dispatcher's boxed convention: takes all arguments from the stack, leaves the results.
   // Called from any thread.
   using Function = std::function<void(std::vector<c10::IValue>& stack)>;
-  // Gets the arguments of the operator when a program is compiled: tensors on the device meta (sizes,
-  // strides and dtype are those of the program), and constants. Returns "" to take the operator, or
-  // the reason for declining it.
+  // Gets the arguments of the operator when a program is compiled: tensors on the device meta
+  // (sizes, strides and dtype are those of the program), and constants. Returns "" to take the
+  // operator, or the reason for declining it.
   using Checker = std::function<std::string(const std::vector<c10::IValue>& arguments)>;
 
   // Makes an executor, and makes it known by its name, in place of one that had the name before.
   explicit OperatorExecutor(const std::string& name, const std::string& version = "");
 
-  // An operator "<name of the executor>::<name>" with this schema. `meta` gets tensors on the device
-  // meta, and returns some like the results.
+  // An operator "<name of the executor>::<name>" with this schema. `meta` gets tensors on the
+  // device meta, and returns some like the results.
   void register_operator(const std::string& name, const std::string& schema, Function function,
                          Function meta) const;
   // Offers to run `op` ("aten::add.Tensor") by an operator of this executor.

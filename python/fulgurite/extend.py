@@ -124,7 +124,11 @@ def _overloads(op: Any) -> list[tuple[str, str]]:
     found = [n.partition(".")[2] for n in all_names if n.partition(".")[0] == name]
     if not found:
         namespace, _, base = name.partition("::")
-        names = {n.partition(".")[0][len(namespace) + 2 :] for n in all_names if n.startswith(namespace + "::")}
+        names = {
+            n.partition(".")[0][len(namespace) + 2 :]
+            for n in all_names
+            if n.startswith(namespace + "::")
+        }
         near = difflib.get_close_matches(base, names, n=1)
         hint = f"; did you mean {namespace}.{near[0]}?" if near else ""
         raise ValueError(f"FG-404: there is no operator {name.replace('::', '.')!r}{hint}")
@@ -217,9 +221,7 @@ def _schema_text(name: str, meta: Any, fn: Callable, mutates_args: Iterable[str]
             if annotation is p.empty and p.name in of_fn.parameters:
                 annotation = of_fn.parameters[p.name].annotation
             if annotation is p.empty:
-                annotation = (
-                    torch.Tensor if p.default in (p.empty, None) else type(p.default)
-                )
+                annotation = torch.Tensor if p.default in (p.empty, None) else type(p.default)
                 if p.default is None:
                     annotation = torch.Tensor | None
             parameters.append(p.replace(annotation=annotation))

@@ -100,9 +100,7 @@ def programs(jitted: Any) -> list[Program]:
             hits=e["hits"],
             record_ms=e["record_ms"],
             compile_ms=e["compile_ms"],
-            claims=tuple(
-                Claim(*c[:4], tuple(c[4])) for c in (*e["claims"], *e["backward_claims"])
-            ),
+            claims=tuple(Claim(*c[:4], tuple(c[4])) for c in (*e["claims"], *e["backward_claims"])),
         )
         for e in _C._entries(function_of(jitted))
     ]

@@ -122,7 +122,9 @@ def resolve(given: dict[str, Any]) -> dict[str, Any]:
         elif option.variable in os.environ:
             values[name] = option.parse(os.environ[option.variable])
         else:
-            values[name] = option.default if option.convert is None else option.check(option.default)
+            values[name] = (
+                option.default if option.convert is None else option.check(option.default)
+            )
     return values
 
 

@@ -54,7 +54,8 @@ OperatorExecutor::OperatorExecutor(const std::string& name, const std::string& v
 void OperatorExecutor::register_operator(const std::string& name, const std::string& schema,
                                          Function function, Function meta) const {
   told([&] {
-    return exec::define_operator(*executor_, name, schema, exec::implementation(std::move(function)),
+    return exec::define_operator(*executor_, name, schema,
+                                 exec::implementation(std::move(function)),
                                  exec::implementation(std::move(meta)));
   });
 }

@@ -112,8 +112,8 @@ class ClaimPass {
       if (why.empty()) {
         const Verdict verdict = ask(*executor, offer->checker, candidate);
         if (verdict.takes) {
-          Bind bind{region.op, region.args, region.results, region.location, region.parent,
-                    t_.binds[span.first].grad_mode};
+          Bind bind{region.op,       region.args,   region.results,
+                    region.location, region.parent, t_.binds[span.first].grad_mode};
           if (take(*executor, *offer, bind, declined, span.count, {}, &why)) return true;
         } else {
           why = verdict.reason.empty() ? "its checker declined" : verdict.reason;
@@ -160,8 +160,8 @@ class ClaimPass {
     return executor.is_active() ? executor.offer(op) : nullptr;
   }
 
-  // Finds an executor for `bind`, from number `first` of the list on. `open` are the transforms that
-  // it came out of: they are not asked again.
+  // Finds an executor for `bind`, from number `first` of the list on. `open` are the transforms
+  // that it came out of: they are not asked again.
   void offer(const Bind& bind, size_t first, Declined declined,
              const std::vector<const Offer*>& open) {
     const Candidate candidate{builder_.trace(), bind.op, bind.args, bind.results, bind.location};
@@ -189,16 +189,17 @@ class ClaimPass {
           pending_.push_back({bind, claim_of(bind, executor.name(), declined, 1), k});
           return;
         }
-        declined.emplace_back(executor.name(), verdict.reason.empty() ? "its checker declined"
-                                                                      : verdict.reason);
+        declined.emplace_back(executor.name(),
+                              verdict.reason.empty() ? "its checker declined" : verdict.reason);
       }
     }
     settle(bind, "aten", bind, declined, 1);
   }
 
   // Puts what the offer says in the place of `bind`. False, with the reason, if that cannot be.
-  bool take(const Executor& executor, const Offer& offer, const Bind& bind, const Declined& declined,
-            size_t operators, std::vector<const Offer*> open, std::string* why) {
+  bool take(const Executor& executor, const Offer& offer, const Bind& bind,
+            const Declined& declined, size_t operators, std::vector<const Offer*> open,
+            std::string* why) {
     const Candidate candidate{builder_.trace(), bind.op, bind.args, bind.results, bind.location};
     if (offer.as) {
       auto args = arguments_for(*offer.as, candidate, why);
@@ -263,7 +264,7 @@ class ClaimPass {
     for (size_t k = 0; k < e.results.size(); ++k) {
       if (direct[k] || e.results[k] == kNoValue) continue;
       const ir::TensorType& type = builder_.value(e.results[k]).tensor();
-      Bind last{clone, {ids[x.outputs[k]], c10::IValue()}, {}, bind.location, bind.region,
+      Bind last{clone,         {ids[x.outputs[k]], c10::IValue()}, {}, bind.location, bind.region,
                 bind.grad_mode};
       if (x.value(x.outputs[k]).tensor().strides != type.strides)
         last = Bind{prims::conform(),
@@ -358,9 +359,10 @@ class ClaimPass {
     try {
       return fuse(g.trace, *why);
     } catch (const std::exception& e) {
-      throw ExecutorError("FG-415", "executor " + executor.name() + ": fuse raised " + e.what() +
-                                        " on a group of " + std::to_string(g.trace->binds.size()) +
-                                        " operators; it returns a kernel, or None to decline",
+      throw ExecutorError("FG-415",
+                          "executor " + executor.name() + ": fuse raised " + e.what() +
+                              " on a group of " + std::to_string(g.trace->binds.size()) +
+                              " operators; it returns a kernel, or None to decline",
                           std::current_exception());
     }
   }

@@ -83,14 +83,15 @@ uint64_t generation_of(const ExecutorList& list) {
 
 void Executor::implement(const ir::Op& op, Offer offer) {
   if (takes_everything())
-    throw UserError("FG-405", "the executor aten takes every operator as it is; register an "
-                              "implementation in an executor of your own");
+    throw UserError("FG-405",
+                    "the executor aten takes every operator as it is; register an "
+                    "implementation in an executor of your own");
   if (offer.as && offer.transform != nullptr)
     throw UserError("FG-405", name_ + " offers both an operator and an execution_transform for " +
                                   op.id() + "; give one of them");
   if (!offer.as && offer.transform == nullptr)
-    throw UserError("FG-405", name_ + " offers neither an operator nor an execution_transform for " +
-                                  op.id());
+    throw UserError(
+        "FG-405", name_ + " offers neither an operator nor an execution_transform for " + op.id());
   std::string why;
   if (offer.as && !can_stand_for(*offer.as, op, &why)) throw UserError("FG-405", why);
   if (offer.transform != nullptr && op.schema().is_mutable())

@@ -48,8 +48,7 @@ class Grouping {
   void close() {
     for (const auto* list : {&open_, &waiting_})
       for (size_t i : *list)
-        for_each_result(*binds_[i],
-                        [&](ir::ValueId id) { made_here_[id] = waits_[id] = false; });
+        for_each_result(*binds_[i], [&](ir::ValueId id) { made_here_[id] = waits_[id] = false; });
     if (!open_.empty()) pieces_.push_back({std::move(open_), true});
     open_.clear();
     for (size_t i : waiting_) plain(i);

@@ -58,8 +58,9 @@ Verdict ask(const Executor& executor, const Checker& checker, const Candidate& c
   try {
     return checker(candidate);
   } catch (const std::exception& e) {
-    throw ExecutorError("FG-410", who(executor.name(), candidate) + ": the checker raised " +
-                                      e.what() + "; a checker returns whether it takes the operator",
+    throw ExecutorError("FG-410",
+                        who(executor.name(), candidate) + ": the checker raised " + e.what() +
+                            "; a checker returns whether it takes the operator",
                         std::current_exception());
   }
 }
@@ -107,8 +108,10 @@ void check_meta(const std::string& executor, const ir::Op& as, const std::vector
   std::vector<c10::IValue> env(t.values.size());
   bool has_numbers = false;
   ir::for_each_arg(bind, [&](ir::ValueId id) {
-    if (!t.value(id).is_tensor()) has_numbers = true;
-    else if (env[id].isNone()) env[id] = passes::sample(t.value(id).tensor(), true);
+    if (!t.value(id).is_tensor())
+      has_numbers = true;
+    else if (env[id].isNone())
+      env[id] = passes::sample(t.value(id).tensor(), true);
   });
   if (has_numbers) return;  // the number is known when the program runs
   std::vector<c10::IValue> stack;
@@ -128,14 +131,18 @@ void check_meta(const std::string& executor, const ir::Op& as, const std::vector
   }
   std::vector<at::Tensor> found;
   for (const c10::IValue& v : stack) {
-    if (v.isTensor()) found.push_back(v.toTensor());
-    else if (v.isTensorList()) for (const at::Tensor& e : v.toTensorVector()) found.push_back(e);
-    else found.emplace_back();
+    if (v.isTensor())
+      found.push_back(v.toTensor());
+    else if (v.isTensorList())
+      for (const at::Tensor& e : v.toTensorVector()) found.push_back(e);
+    else
+      found.emplace_back();
   }
   const std::vector<ir::ValueId> wanted = flat_results(candidate.results);
   auto fail = [&](const std::string& what) {
     throw ExecutorError("FG-413", who(executor, candidate) + ": the meta function of " + as.id() +
-                                      " says " + what + "; correct the meta function, or decline "
+                                      " says " + what +
+                                      "; correct the meta function, or decline "
                                       "such operators in the checker");
   };
   if (found.size() != wanted.size())

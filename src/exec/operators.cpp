@@ -89,11 +89,14 @@ ir::Op define_operator(Executor& executor, const std::string& name, const std::s
                        ImplementationPtr implementation, ImplementationPtr meta,
                        OperatorTraits traits) {
   if (executor.takes_everything())
-    throw UserError("FG-405", "the executor aten has PyTorch's operators; register your own in an "
-                              "executor of your own");
+    throw UserError("FG-405",
+                    "the executor aten has PyTorch's operators; register your own in an "
+                    "executor of your own");
   const std::string full_name = executor.operator_namespace() + "::" + name;
   c10::FunctionSchema wanted = parsed(full_name, schema);
-  ops::add_card(full_name, ops::kKeepsTensors | (traits.has_effect ? ops::kEffect : 0));
+  uint32_t said = ops::kKeepsTensors;
+  if (traits.has_effect) said |= ops::kEffect;
+  ops::add_card(full_name, said);
   {
     const std::unique_lock lock(table().mutex);
     if (const auto there = ir::Op::find(full_name, "")) {
@@ -105,9 +108,8 @@ ir::Op define_operator(Executor& executor, const std::string& name, const std::s
       define(executor, name, std::move(wanted), traits);
     }
     const ir::Op op = ir::Op::get(full_name);
-    table().operators[op] = std::make_shared<const Operator>(
-        Operator{op, executor.name(), std::move(implementation), std::move(meta),
-                 traits.calls_kernels});
+    table().operators[op] = std::make_shared<const Operator>(Operator{
+        op, executor.name(), std::move(implementation), std::move(meta), traits.calls_kernels});
     how_many = table().operators.size();
   }
   if (!traits.calls_kernels) executor.changed();

@@ -40,8 +40,7 @@ void deregister_executor(const std::string& name) {
   const ExecutorPtr executor = find_executor(name);
   if (executor == nullptr)
     throw UserError("FG-401", "there is no executor '" + name + "' to deregister");
-  if (executor->takes_everything())
-    throw UserError("FG-401", "the executor aten is always there");
+  if (executor->takes_everything()) throw UserError("FG-401", "the executor aten is always there");
   {
     Lists& l = lists();
     const std::lock_guard lock(l.mutex);

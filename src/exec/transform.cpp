@@ -19,8 +19,8 @@ Expansion expand(const std::string& executor, const Implementation& transform,
                  const Candidate& candidate) {
   const ir::Trace& t = candidate.trace;
   auto fail = [&](const std::string& what, std::exception_ptr cause = nullptr) {
-    throw ExecutorError("FG-414",
-                        who(executor, candidate) + ": the execution_transform " + what, cause);
+    throw ExecutorError("FG-414", who(executor, candidate) + ": the execution_transform " + what,
+                        cause);
   };
   Expansion e;
   const ir::Bind bind{candidate.op, candidate.args, candidate.results, -1, -1, false};
@@ -32,7 +32,8 @@ Expansion expand(const std::string& executor, const Implementation& transform,
   {
     const record::Pause pause;
     for_each_arg(bind, [&](ir::ValueId id) {
-      if (!t.value(id).is_tensor()) fail("would get a number that the program reads out of a tensor");
+      if (!t.value(id).is_tensor())
+        fail("would get a number that the program reads out of a tensor");
       if (!env[id].isNone()) return;
       at::Tensor x = passes::sample(t.value(id).tensor());
       recorder.add_input(x, t.value(id).name);
@@ -50,13 +51,18 @@ Expansion expand(const std::string& executor, const Implementation& transform,
     fail(std::string("raised ") + x.what(), std::current_exception());
   }
   for (const c10::IValue& v : stack) {
-    if (v.isTensor()) results.push_back(v.toTensor());
-    else if (v.isTensorList()) for (const at::Tensor& x : v.toTensorVector()) results.push_back(x);
-    else fail("returned something else than tensors");
+    if (v.isTensor())
+      results.push_back(v.toTensor());
+    else if (v.isTensorList())
+      for (const at::Tensor& x : v.toTensorVector()) results.push_back(x);
+    else
+      fail("returned something else than tensors");
   }
   for (const ir::Result& r : candidate.results) {
-    if (const auto* id = std::get_if<ir::ValueId>(&r)) e.results.push_back(*id);
-    else for (ir::ValueId each : std::get<ir::ValueList>(r)) e.results.push_back(each);
+    if (const auto* id = std::get_if<ir::ValueId>(&r))
+      e.results.push_back(*id);
+    else
+      for (ir::ValueId each : std::get<ir::ValueList>(r)) e.results.push_back(each);
   }
   if (results.size() != e.results.size())
     fail("returned " + std::to_string(results.size()) + " tensors, the program has " +

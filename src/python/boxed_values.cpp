@@ -61,8 +61,7 @@ PyRef to_python(const c10::IValue& value, const c10::TypePtr& declared) {
       return PyRef::borrow(
           reinterpret_cast<PyObject*>(torch::getTHPLayout(static_cast<at::Layout>(i))));
     if (type->kind() == Kind::MemoryFormatType)
-      return PyRef::borrow(
-          torch::utils::getTHPMemoryFormat(static_cast<at::MemoryFormat>(i)));
+      return PyRef::borrow(torch::utils::getTHPMemoryFormat(static_cast<at::MemoryFormat>(i)));
   }
   if (value.isScalar()) return number(value.toScalar());
   if (value.isString()) return PyRef::steal(PyUnicode_FromString(value.toStringRef().c_str()));

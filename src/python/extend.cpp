@@ -19,8 +19,8 @@ using exec::Executor;
 
 ir::Op operator_of(const std::string& name, const std::string& overload) {
   if (auto op = ir::Op::find(name, overload)) return *op;
-  throw UserError("FG-404", "there is no operator '" + name +
-                                (overload.empty() ? "" : "." + overload) + "'");
+  throw UserError("FG-404",
+                  "there is no operator '" + name + (overload.empty() ? "" : "." + overload) + "'");
 }
 
 void define(Executor& executor, const std::string& name, const std::string& schema, nb::callable fn,
@@ -69,17 +69,19 @@ void bind_extend(nb::module_& m) {
       .def("define", &define, nb::arg("name"), nb::arg("schema"), nb::arg("fn"), nb::arg("meta"),
            nb::arg("has_effect"), nb::arg("is_random"),
            "Defines an operator of the executor's. Raises ValueError (FG-403).")
-      .def("implement", &implement, nb::arg("name"), nb::arg("overload"),
-           nb::arg("as_").none(), nb::arg("checker").none(), nb::arg("transform").none(),
+      .def("implement", &implement, nb::arg("name"), nb::arg("overload"), nb::arg("as_").none(),
+           nb::arg("checker").none(), nb::arg("transform").none(),
            "Offers to run an operator. Raises ValueError (FG-404, FG-405).")
       .def(
           "support",
-          [](Executor& e, const std::string& name, const std::string& overload, nb::object checker) {
+          [](Executor& e, const std::string& name, const std::string& overload,
+             nb::object checker) {
             e.support(operator_of(name, overload),
                       checker.is_none() ? exec::Checker() : python_checker(checker.ptr()));
           },
           nb::arg("name"), nb::arg("overload"), nb::arg("checker").none())
-      .def("fuse_with", [](Executor& e, nb::callable fuse) { e.fuse_with(python_fuse(fuse.ptr())); });
+      .def("fuse_with",
+           [](Executor& e, nb::callable fuse) { e.fuse_with(python_fuse(fuse.ptr())); });
   m.def("_register_executor", &exec::register_executor);
   m.def("_deregister_executor", &exec::deregister_executor);
   m.def("_all_executors", &exec::all_executors);
@@ -89,12 +91,12 @@ void bind_extend(nb::module_& m) {
   m.def("_add_always_executor", &exec::add_always);
   m.def("_remove_default_executor", &exec::remove_default);
   m.def("_remove_always_executor", &exec::remove_always);
-  m.def("_can_stand_for", [](const std::string& as, const std::string& name,
-                             const std::string& overload) {
-    std::string why;
-    exec::can_stand_for(operator_of(as, ""), operator_of(name, overload), &why);
-    return why;
-  });
+  m.def("_can_stand_for",
+        [](const std::string& as, const std::string& name, const std::string& overload) {
+          std::string why;
+          exec::can_stand_for(operator_of(as, ""), operator_of(name, overload), &why);
+          return why;
+        });
 }
 
 }  // namespace fulgurite::python

@@ -175,8 +175,7 @@ class RecordedCall {
       return result.release();
     }
     state_.failures = 0;
-    const bool is_current =
-        executors_generation == exec::generation_of(state_.options.executors);
+    const bool is_current = executors_generation == exec::generation_of(state_.options.executors);
     if (state_.options.caching && is_current) {
       if (state_.entries.size() >= state_.options.max_entries) state_.entries.pop_back();
       state_.entries.insert(state_.entries.begin(), std::move(entry));

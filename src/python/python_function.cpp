@@ -85,8 +85,9 @@ class Function : public exec::Implementation {
     const auto& returns = schema_.returns();
     if (returns.size() == 1) return push(result.get(), returns[0].real_type(), stack);
     if (returns.empty()) return;
-    PyRef items = checked(PySequence_Fast(result.get(), "an operator with several results returned "
-                                                        "no tuple"));
+    PyRef items = checked(PySequence_Fast(result.get(),
+                                          "an operator with several results returned "
+                                          "no tuple"));
     const auto given = static_cast<size_t>(PySequence_Fast_GET_SIZE(items.get()));
     if (given != returns.size()) {
       PyErr_Format(PyExc_ValueError, "returned %zu results, the schema has %zu", given,
@@ -175,8 +176,8 @@ PyRef shown(const ir::Trace& t, ir::ValueId id) {
     }
   }
   const ir::TensorType& type = v.tensor();
-  const PyRef dtype = to_python(c10::IValue(static_cast<int64_t>(type.dtype)),
-                                c10::ScalarTypeType::get());
+  const PyRef dtype =
+      to_python(c10::IValue(static_cast<int64_t>(type.dtype)), c10::ScalarTypeType::get());
   const PyRef device = to_python(c10::IValue(type.device), c10::DeviceObjType::get());
   return checked(PyObject_CallFunction(value_type(), "sOOOOO", v.name.c_str(),
                                        int_tuple(type.sizes).get(), int_tuple(type.strides).get(),
@@ -192,8 +193,7 @@ PyRef shown(const ir::Trace& t, const ir::Arg& arg, const c10::Argument& argumen
     return object;
   }
   PyRef list = PyRef::steal(PyList_New(0));
-  for (ir::ValueId id : std::get<ir::ValueList>(arg))
-    PyList_Append(list.get(), shown(t, id).get());
+  for (ir::ValueId id : std::get<ir::ValueList>(arg)) PyList_Append(list.get(), shown(t, id).get());
   return list;
 }
 

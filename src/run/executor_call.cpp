@@ -56,7 +56,8 @@ Given storages(const ExecutorCall& call, const std::vector<c10::IValue>& stack) 
   return given;
 }
 
-void check(const ExecutorCall& call, const at::Tensor& t, const ir::TensorType& type, size_t index) {
+void check(const ExecutorCall& call, const at::Tensor& t, const ir::TensorType& type,
+           size_t index) {
   if (t.defined() && t.layout() == at::kStrided && t.scalar_type() == type.dtype &&
       t.device() == type.device && t.sizes() == at::IntArrayRef(type.sizes))
     return;

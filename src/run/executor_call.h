@@ -13,9 +13,9 @@ struct ExecutorCall {
   exec::ImplementationPtr implementation;
   std::string who;                                   // "executor mine, mine.sin, train.py:6"
   std::vector<std::optional<ir::TensorType>> types;  // of the results, flat; none: nobody uses it
-  std::vector<bool> may_alias;      // per argument: results that are declared aliases may be it
-  std::vector<bool> is_alias;       // per return of the schema
-  bool by_number = false;           // the last argument is the kernel's number
+  std::vector<bool> may_alias;  // per argument: results that are declared aliases may be it
+  std::vector<bool> is_alias;   // per return of the schema
+  bool by_number = false;       // the last argument is the kernel's number
   bool in_epilogue = false;
 };
 

@@ -40,8 +40,8 @@ TEST(Extend, AnOperatorOfMineRunsInThePlaceOfSin) {
   mine.register_operator("sine", "(Tensor x) -> Tensor", with_factor(2), meta);
   f(x);
   EXPECT_TRUE(f(x).allclose(x.sin() * 2 + 1));
-  mine.register_operator("sine", "(Tensor x) -> Tensor",
-                         [](Stack&) { throw std::runtime_error("on purpose"); }, meta);
+  mine.register_operator(
+      "sine", "(Tensor x) -> Tensor", [](Stack&) { throw std::runtime_error("on purpose"); }, meta);
   f(x);
   EXPECT_THROW(f(x), std::runtime_error);
   mine.deregister();
@@ -53,8 +53,8 @@ TEST(Extend, MistakesAreInvalidArguments) {
   const fulgurite::OperatorExecutor mine("api_mistakes");
   EXPECT_THROW(fulgurite::OperatorExecutor("aten"), std::invalid_argument);
   EXPECT_THROW(mine.register_implementation("aten::no_such", "sine"), std::invalid_argument);
-  EXPECT_THROW(mine.register_operator("f", "nonsense", [](Stack&) {}, [](Stack&) {}),
-               std::invalid_argument);
+  EXPECT_THROW(
+      mine.register_operator("f", "nonsense", [](Stack&) {}, [](Stack&) {}), std::invalid_argument);
   fulgurite::Options options;
   options.executors = {"nobody"};
   EXPECT_THROW(fulgurite::jit([](const at::Tensor& x) { return x + 1; }, options),

@@ -71,9 +71,9 @@ TEST(Claim, TheFirstWillingExecutorTakesAnOperator) {
   auto first = std::make_shared<Executor>("claim_first", "1");
   auto second = std::make_shared<Executor>("claim_second", "1");
   for (const auto& e : {first, second}) {
-    const ir::Op op = define_operator(*e, "sin", "(Tensor x) -> Tensor",
-                                      unary([](const at::Tensor& x) { return x * 10; }),
-                                      like_first());
+    const ir::Op op =
+        define_operator(*e, "sin", "(Tensor x) -> Tensor",
+                        unary([](const at::Tensor& x) { return x * 10; }), like_first());
     const bool takes = e == second;
     e->implement(aten("sin"), {op, nullptr, [takes](const Candidate& c) {
                                  return Verdict{takes, "not today, " + c.op.id()};
@@ -131,11 +131,13 @@ TEST(Claim, WhatSaysSomethingFalseIsAnError) {
   auto e = std::make_shared<Executor>("claim_errors", "1");
   const auto identity = unary([](const at::Tensor& x) { return x; });
   const auto longer = unary([](const at::Tensor& x) { return x.new_empty({7}); });
-  const auto raises = unary([](const at::Tensor&) -> at::Tensor { throw std::runtime_error("no"); });
-  auto offer = [&](const char* name, ImplementationPtr fn, ImplementationPtr meta, Checker checker) {
-    e->implement(aten("sin"), {define_operator(*e, name, "(Tensor x) -> Tensor", std::move(fn),
-                                               std::move(meta)),
-                               nullptr, std::move(checker)});
+  const auto raises =
+      unary([](const at::Tensor&) -> at::Tensor { throw std::runtime_error("no"); });
+  auto offer = [&](const char* name, ImplementationPtr fn, ImplementationPtr meta,
+                   Checker checker) {
+    e->implement(aten("sin"),
+                 {define_operator(*e, name, "(Tensor x) -> Tensor", std::move(fn), std::move(meta)),
+                  nullptr, std::move(checker)});
   };
   const auto compile = [&] { claim({e}, program()); };
   const at::Tensor x = at::ones({3});
@@ -153,7 +155,8 @@ TEST(Claim, WhatSaysSomethingFalseIsAnError) {
   EXPECT_EQ(code_of([] { Executor("not a name", ""); }), "FG-401");
   EXPECT_EQ(code_of([&] { define_operator(*e, "f", "(Tenser x) -> Tensor", identity, identity); }),
             "FG-403");
-  const ir::Op two = define_operator(*e, "two", "(Tensor x) -> (Tensor, Tensor)", identity, identity);
+  const ir::Op two =
+      define_operator(*e, "two", "(Tensor x) -> (Tensor, Tensor)", identity, identity);
   EXPECT_EQ(code_of([&] { e->implement(aten("sin"), {two, nullptr, {}}); }), "FG-405");
 }
 
@@ -161,13 +164,13 @@ TEST(Claim, AResultThatIsAnArgumentBecomesATensorOfItsOwn) {
   auto e = std::make_shared<Executor>("claim_alias", "1");
   const auto identity = unary([](const at::Tensor& x) { return x; });
   for (const char* name : {"sin", "cos"})
-    e->implement(aten(name), {define_operator(*e, name, "(Tensor x) -> Tensor", identity, like_first()),
-                              nullptr,
-                              {}});
-  e->implement(aten("mul", "Tensor"),
-               {define_operator(*e, "mul", "(Tensor x, Tensor y) -> Tensor", identity, like_first()),
-                nullptr,
-                {}});
+    e->implement(
+        aten(name),
+        {define_operator(*e, name, "(Tensor x) -> Tensor", identity, like_first()), nullptr, {}});
+  e->implement(aten("mul", "Tensor"), {define_operator(*e, "mul", "(Tensor x, Tensor y) -> Tensor",
+                                                       identity, like_first()),
+                                       nullptr,
+                                       {}});
   const at::Tensor x = at::ones({3});
   const at::Tensor y = run(*claim({e}, program()).trace, x);
   EXPECT_TRUE(y.equal(x));
