@@ -336,7 +336,8 @@ def test_a_new_implementation_drops_what_was_compiled_with_the_old_one(ex):
     x = torch.randn(3)
     f(x), g(x)
     torch.testing.assert_close(f(x), torch.sin(x) * 2)
-    sine(ex, scale=5.0)
+    five = ex.register_operator("five", meta=like, fn=lambda x: torch.sin(x) * 5)
+    ex.register_implementation("aten.sin", five)
     f(x)
     torch.testing.assert_close(f(x), torch.sin(x) * 5)
     extend.deregister_executor(ex)
@@ -344,6 +345,16 @@ def test_a_new_implementation_drops_what_was_compiled_with_the_old_one(ex):
     torch.testing.assert_close(f(x), torch.sin(x))
     g(x)
     assert fg.cache_misses(g) == 1  # nothing of its executors changed
+
+
+def test_another_function_of_an_operator_drops_programs_that_call_it_by_name(ex):
+    op = sine(ex, scale=2.0)
+    f = fg.jit(lambda x: op(x))
+    x = torch.randn(3)
+    for scale in (2.0, 7.0):
+        sine(ex, scale=scale)
+        for _ in range(3):
+            torch.testing.assert_close(f(x), torch.sin(x) * scale)
 
 
 def test_the_registry(ex):
@@ -443,6 +454,16 @@ def test_a_meta_function_that_is_wrong(ex):
             f(torch.ones(2))
 
 
+def test_a_meta_function_that_disagrees_with_what_ran(ex):
+    op = ex.register_operator("op", meta=lambda x: x.new_empty(7), fn=lambda x: x * 2)
+    f = fg.jit(lambda x: op(x) + 1)
+    with pytest.raises(
+        extend.ExecutorError,
+        match=r"FG-413: .*says result 0 is f32\[7\], the program has f32\[2\]",
+    ):
+        f(torch.ones(2))
+
+
 def test_a_checker_that_raises(ex):
     ex.register_implementation("aten.sin", sine(ex), checker=lambda x: 1 / 0)
     f = fg.jit(lambda x: torch.sin(x), executors=listed(ex))
@@ -482,6 +503,8 @@ def test_mistakes_at_registration(ex):
         ex.register_operator("f", meta=like)
     with pytest.raises(ValueError, match="FG-403"):
         ex.register_operator("f", meta=lambda *a: None, fn=torch.sin)
+    with pytest.raises(ValueError, match="FG-403: .*takes \\(x\\), but is called with \\(a, b\\)"):
+        ex.register_operator("f", meta=lambda a, b: a, fn=lambda x: x)
     op = sine(ex)
     with pytest.raises(ValueError, match="FG-403: .*is there already"):
         ex.register_operator("sine", meta=lambda x, y: x, fn=torch.sin)

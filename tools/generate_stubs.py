@@ -24,11 +24,12 @@ def stubs() -> str:
     generator = StubGen(_C, quiet=True, include_private=True)
     generator.put(_C)
     lines = [line.rstrip() for line in generator.get().splitlines()]
-    # What a build is made for differs from build to build.
+    # The values are those of one build, and nanobind leaves __version__ out.
     lines = [
-        line.split(" = ")[0] if line.startswith(("__version__", "torch_version")) else line
+        "__version__: str\ntorch_version: str" if line.startswith("torch_version") else line
         for line in lines
     ]
+    lines = [line.replace(": getset_descriptor", ": types.GetSetDescriptorType") for line in lines]
     return HEAD + "\n".join(lines).strip() + "\n"
 
 

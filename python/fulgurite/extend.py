@@ -243,6 +243,21 @@ def _schema_text(name: str, meta: Any, fn: Callable, mutates_args: Iterable[str]
         ) from None
 
 
+def _check_takes(name: str, schema: str, fn: Callable) -> None:
+    """Raises ValueError (FG-403) if ``fn`` cannot be called with the arguments of the schema."""
+    try:
+        arguments = torch._C.parse_schema(name + schema).arguments
+    except RuntimeError:
+        return  # told by the core
+    positional = [a.name for a in arguments if not a.kwarg_only]
+    keywords = {a.name: None for a in arguments if a.kwarg_only}
+    if _accepts(fn, positional, keywords) is False:
+        raise ValueError(
+            f"FG-403: the implementation of {name!r} takes {inspect.signature(fn)}, but is called with "
+            f"({', '.join([*positional, *(f'{k}=' for k in keywords)])}), as {name}{schema} says"
+        )
+
+
 # ---- executors -------------------------------------------------------------------------------------------
 class Executor:
     """An executor: a name, a version, offers to run operators. Use OperatorExecutor or FusionExecutor.
@@ -314,6 +329,7 @@ class OperatorExecutor(Executor):
         if fn is None or not callable(fn):
             raise ValueError(f"FG-402: the operator {name!r} has no implementation; give fn=")
         schema = _schema_text(name, meta, fn, mutates_args)
+        _check_takes(name, schema, fn)
         tags = frozenset(tags)
         for tag in tags:
             if not isinstance(tag, OpTags):

@@ -97,6 +97,7 @@ ir::Op define_operator(Executor& executor, const std::string& name, const std::s
   uint32_t said = ops::kKeepsTensors;
   if (traits.has_effect) said |= ops::kEffect;
   ops::add_card(full_name, said);
+  bool replaces = false;
   {
     const std::unique_lock lock(table().mutex);
     if (const auto there = ir::Op::find(full_name, "")) {
@@ -108,11 +109,14 @@ ir::Op define_operator(Executor& executor, const std::string& name, const std::s
       define(executor, name, std::move(wanted), traits);
     }
     const ir::Op op = ir::Op::get(full_name);
+    replaces = table().operators.count(op) > 0;
     table().operators[op] = std::make_shared<const Operator>(Operator{
         op, executor.name(), std::move(implementation), std::move(meta), traits.calls_kernels});
     how_many = table().operators.size();
   }
   if (!traits.calls_kernels) executor.changed();
+  // Programs that call it by its own name may have any list: aten is in every one.
+  if (replaces) aten()->changed();
   return ir::Op::get(full_name);
 }
 
