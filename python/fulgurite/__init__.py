@@ -18,7 +18,7 @@ except ImportError as problem:
 
     doctor.take_over(problem)  # if `python -m fulgurite doctor` is what runs
     raise
-from fulgurite import logs, prims
+from fulgurite import extend, logs, prims
 from fulgurite._C import CompileError, Error, Trace
 from fulgurite.inspection import (
     cache_hits,
@@ -55,6 +55,7 @@ __all__ = [
     "cache_misses",
     "cmake_prefix_path",
     "explain",
+    "extend",
     "fallbacks",
     "jit",
     "last_backward_traces",

@@ -87,6 +87,7 @@ std::optional<Functional> find_functional(const ir::Op& op) {
 
 }  // namespace
 
+bool keeps_tensors(const ir::Op& op) { return has_trait(op, kKeepsTensors); }
 bool is_random(const ir::Op& op) { return op.handle().hasTag(at::Tag::nondeterministic_seeded); }
 
 bool is_mutable(const ir::Op& op) {

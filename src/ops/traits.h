@@ -69,6 +69,9 @@ std::optional<Functional> functional_variant(const ir::Op& op);
 // The in-place operator that writes what `op` returns into its first argument: add.Tensor ->
 // add_.Tensor. Same arguments in the same order.
 std::optional<ir::Op> in_place_variant(const ir::Op& op);
+// An operator of an executor: others may hold on to its arguments and results, so that their memory
+// is not free for anything else.
+bool keeps_tensors(const ir::Op& op);
 // No result shares memory with an argument, whatever the data.
 bool returns_fresh_memory(const ir::Op& op);
 

@@ -1,7 +1,11 @@
 #include "passes/pipeline.h"
 
+#include <algorithm>
 #include <chrono>
+#include <unordered_set>
 
+#include "ops/prims.h"
+#include "ops/traits.h"
 #include "passes/check_memory.h"
 #include "passes/differentiate.h"
 #include "passes/functionalize.h"
@@ -25,6 +29,29 @@ class Clock {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
+// The write-backs in the core of a forward trace.
+std::vector<LeafWrite> leaf_writes(const ir::Trace& t, const std::vector<ir::ValueId>& attached) {
+  std::vector<LeafWrite> writes;
+  std::vector<ir::ValueId> seen_by_others = t.outputs;
+  seen_by_others.insert(seen_by_others.end(), attached.begin(), attached.end());
+  for (size_t i = t.epilogue; i < t.binds.size(); ++i)
+    for_each_arg(t.binds[i], [&](ir::ValueId id) { seen_by_others.push_back(id); });
+  std::unordered_set<ir::ValueId> fresh;
+  for (size_t i = 0; i < t.epilogue; ++i) {
+    const ir::Bind& b = t.binds[i];
+    if (ops::returns_fresh_memory(b.op))
+      for_each_result(b, [&](ir::ValueId id) { fresh.insert(id); });
+    if (!(b.op == prims::copy_())) continue;
+    const auto source = std::get<ir::ValueId>(b.args[0]);
+    const bool free =
+        fresh.count(source) > 0 &&
+        std::find(seen_by_others.begin(), seen_by_others.end(), source) == seen_by_others.end();
+    writes.push_back(
+        {std::get<ir::ValueId>(b.results[0]), source, std::get<ir::ValueId>(b.args[1]), free});
+  }
+  return writes;
+}
+
 }  // namespace
 
 Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& options) {
@@ -33,6 +60,14 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   auto keep = [&](std::vector<Stage>& stages, const char* name, const ir::TracePtr& trace) {
     stages.push_back({name, trace, clock.lap()});
     return trace;
+  };
+  auto claim = [&](std::vector<Stage>& stages, std::vector<Claim>& claims,
+                   const ir::TracePtr& trace, const std::vector<ir::ValueId>& read_later) {
+    if (!options.claim) return trace;
+    Claimed claimed = options.claim(trace, read_later);
+    claims = std::move(claimed.claims);
+    low.kept.insert(low.kept.end(), claimed.kept.begin(), claimed.kept.end());
+    return claims.empty() ? trace : keep(stages, "claim", claimed.trace);
   };
   keep(low.stages, "recorded", recorded);
 
@@ -44,6 +79,8 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
 
   if (low.functional_attached.empty()) {
     ir::TracePtr t = keep(low.stages, "simplify", simplify(functional.trace));
+    low.leaf_writes = leaf_writes(*t, {});
+    t = claim(low.stages, low.claims, t, {});
     low.forward = options.reinplace ? keep(low.stages, "reinplace", reinplace(t)) : t;
     return low;
   }
@@ -58,7 +95,9 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   low.differentiable = parts.differentiable;
   low.backward = keep(low.backward_stages, "simplify", simplify(parts.backward));
   low.differentiable_backward = low.backward;
-  low.forward = parts.forward;
+  low.leaf_writes = leaf_writes(*parts.forward, low.attached);
+  low.forward = claim(low.stages, low.claims, parts.forward, low.attached);
+  low.backward = claim(low.backward_stages, low.backward_claims, low.backward, {});
   if (options.reinplace) {
     low.forward = keep(low.stages, "reinplace", reinplace(low.forward));
     low.backward = keep(low.backward_stages, "reinplace", reinplace(low.backward));

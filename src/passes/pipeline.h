@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/trace.h"
+#include "passes/claim.h"
 
 namespace fulgurite::passes {
 
@@ -19,6 +20,13 @@ struct Stage {
 struct PipelineOptions {
   bool reinplace = true;
   bool write_back_at_once = false;  // of leaves that require grad: skip_inplace_functionalization
+  Claimer claim = {};
+};
+
+// A leaf that the core writes back (ops/open_leaf.h): `result` is what the caller gets for it.
+struct LeafWrite {
+  ir::ValueId result, source, destination;
+  bool source_is_free;  // nobody else sees the memory of `source`
 };
 
 struct Lowered {
@@ -29,8 +37,11 @@ struct Lowered {
   std::vector<ir::ValueId> attached;             // values that get a history, ids in forward
   std::vector<ir::ValueId> functional_attached;  // the same, ids in functional
   std::vector<size_t> differentiable;  // inputs that have a gradient, one output of backward each
-  std::vector<Stage> stages;           // of the forward, from "recorded" to what runs
+  std::vector<LeafWrite> leaf_writes;
+  std::vector<Stage> stages;  // of the forward, from "recorded" to what runs
   std::vector<Stage> backward_stages;
+  std::vector<Claim> claims, backward_claims;     // empty if everything was left to ATen
+  std::vector<std::shared_ptr<const void>> kept;  // what the claims need
 };
 
 // Throws Refusal if the program cannot be compiled soundly.

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "exec/claim.h"
 #include "ops/prims.h"
+#include "python_function.h"
 #include "record/recorder.h"
 #include "recorded_call.h"
 #include "without_gil.h"
@@ -26,6 +28,15 @@ bool JitState::fall_back(const std::string& code, const std::string& reason) {
   return true;
 }
 
+void JitState::follow_executors() {
+  seen_generation = exec::generation();
+  const uint64_t now = exec::generation_of(options.executors);
+  if (now == executors_generation) return;
+  executors_generation = now;
+  entries.clear();
+  failures = skip = 0;
+}
+
 namespace {
 
 struct JitFunction {
@@ -36,9 +47,10 @@ struct JitFunction {
 };
 
 // Runs the entry's program. False if the call has to go on elsewhere (nothing has happened then).
-enum class Served { Yes, DataLeftThePath, Raised };
+enum class Served { Yes, DataLeftThePath, Raised, ExecutorFailed };
 Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Tensor*>& inputs,
-             std::vector<at::Tensor>& outputs, std::string& error) {
+             std::vector<at::Tensor>& outputs, std::string& error,
+             std::optional<exec::ExecutorError>& executor_failure) {
   const std::shared_ptr<run::Compiled> program = entry->program;
   WithoutGil no_gil;
   Served served = Served::Yes;
@@ -46,6 +58,9 @@ Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Te
     program->run(inputs.data(), outputs);
   } catch (const prims::ValueGuardFailed&) {
     served = Served::DataLeftThePath;
+  } catch (const exec::ExecutorError& e) {
+    served = Served::ExecutorFailed;
+    executor_failure.emplace(e);
   } catch (const c10::Error& e) {
     served = Served::Raised;
     error = e.what_without_backtrace();
@@ -69,6 +84,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (state.options.fullgraph) return raise_compile_error("FG-207", mode);
     return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
   }
+  if (exec::generation() != state.seen_generation) state.follow_executors();
   const Modes now = Modes::now();
   std::vector<const at::Tensor*> inputs;
   std::vector<at::Tensor> scratch;
@@ -79,8 +95,14 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (!entry->check(args, nargs, kwnames, now, inputs, scratch)) continue;
     std::vector<at::Tensor> outputs;
     std::string error;
-    const Served served = serve(entry, inputs, outputs, error);
+    std::optional<exec::ExecutorError> executor_failure;
+    const Served served = serve(entry, inputs, outputs, error, executor_failure);
     if (served == Served::DataLeftThePath) continue;
+    if (served == Served::ExecutorFailed) {
+      ++state.misses;
+      raise_executor_error(*executor_failure);
+      return nullptr;
+    }
     if (served == Served::Raised) {
       // Eager raises the same, in its own words; if it does not, the program is at fault and goes.
       ++state.misses;
@@ -238,7 +260,8 @@ PyObject* new_jit_function(PyObject* callable, std::string name, JitOptions opti
   f->state = new JitState();
   f->state->callable = PyRef::borrow(callable);
   f->state->name = std::move(name);
-  f->state->options = options;
+  f->state->options = std::move(options);
+  f->state->follow_executors();
   PyObject_GC_Track(reinterpret_cast<PyObject*>(f));
   return reinterpret_cast<PyObject*>(f);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "entry.h"
+#include "exec/executor.h"
 
 namespace fulgurite::python {
 
@@ -21,6 +22,7 @@ struct JitOptions {
   bool functional_leaves = false;   // leaf_inplace="functional"
   bool write_back_at_once = false;  // skip_inplace_functionalization
   size_t max_entries = 64;
+  exec::ExecutorList executors = {};  // in order; complete (exec/registry.h)
 };
 
 struct Fallback {
@@ -42,6 +44,11 @@ struct JitState {
   uint64_t failures = 0;  // recordings that gave no program, in a row
   uint64_t skip = 0;      // calls to run eagerly before recording again
   double last_record_milliseconds = 0;
+  // What was registered with executors when the entries were made: of all, and of ours.
+  uint64_t seen_generation = 0, executors_generation = 0;
+
+  // Drops the programs if an executor of ours has changed since they were made.
+  void follow_executors();
 
   // Counts it; true if this reason is new.
   bool fall_back(const std::string& code, const std::string& reason);

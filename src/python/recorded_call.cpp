@@ -7,8 +7,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "exec/claim.h"
 #include "ir/errors.h"
 #include "passes/pipeline.h"
+#include "python_function.h"
 #include "record/recorder.h"
 #include "without_gil.h"
 
@@ -111,10 +113,15 @@ class RecordedCall {
     if (!recorder.leaf_writes().empty() && !close_leaves(recorder, *entry, result)) return nullptr;
     entry->record_milliseconds = milliseconds_since(start);
     state_.last_record_milliseconds = entry->record_milliseconds;
+    const uint64_t executors_generation = exec::generation_of(state_.options.executors);
     try {
       compile(recorder, *entry, seen, result.get());
       entry->python = std::move(seen.guards);
       check_after_run(*entry);
+    } catch (const exec::ExecutorError& e) {
+      // Eager's result would hide that what the user registered is wrong.
+      raise_executor_error(e);
+      return nullptr;
     } catch (const fulgurite::Refusal& r) {
       if (!failed(r.code(), r.message())) return nullptr;
       return result.release();
@@ -129,7 +136,8 @@ class RecordedCall {
       return result.release();
     }
     state_.failures = 0;
-    if (state_.options.caching) {
+    const bool is_current = executors_generation == exec::generation_of(state_.options.executors);
+    if (state_.options.caching && is_current) {
       if (state_.entries.size() >= state_.options.max_entries) state_.entries.pop_back();
       state_.entries.insert(state_.entries.begin(), std::move(entry));
       tell(self_, "compiled", state_.name);
@@ -292,6 +300,7 @@ class RecordedCall {
 
     passes::PipelineOptions options;
     options.reinplace = state_.options.reinplace;
+    options.claim = exec::claimer(state_.options.executors);
     options.write_back_at_once = state_.options.write_back_at_once;
     passes::Lowered lowered;
     {

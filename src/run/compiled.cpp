@@ -271,9 +271,9 @@ int32_t overwritten_input_copied_by(const ir::Trace& t, ir::ValueId id,
 
 Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
   const ir::Trace& t = *parts_.forward;
-  find_leaf_writes();
   std::vector<ir::ValueId> keep = all_used_after_core(t, parts_.attached);
-  for (const LeafWrite& w : leaf_writes_) keep.insert(keep.end(), {w.result, w.source});
+  for (const passes::LeafWrite& w : parts_.leaf_writes)
+    keep.insert(keep.end(), {w.result, w.source});
   core_ = std::make_unique<Plan>(t, 0, t.epilogue, keep);
   epilogue_ = std::make_unique<Plan>(t, t.epilogue, t.binds.size(), t.outputs);
   for (size_t id = 0; id < t.values.size(); ++id)
@@ -294,6 +294,9 @@ Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
               (t.value(id).storage >= 0 && t.value(id).storage == t.value(t.inputs[k]).storage))
             overwritten_[k] = overwritten_[k] || !(bind.op == prims::set_grad());
       });
+  for (const passes::LeafWrite& w : parts_.leaf_writes)
+    for (size_t k = 0; k < t.inputs.size(); ++k)
+      overwritten_[k] = overwritten_[k] || t.inputs[k] == w.destination;
   for (ir::ValueId id : t.saved) {
     SavedSlot s{SavedSlot::Kind::Intermediate, id};
     if (!t.value(id).is_tensor()) {
@@ -311,27 +314,9 @@ Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
   }
 }
 
-void Compiled::find_leaf_writes() {
-  const ir::Trace& t = *parts_.forward;
-  for (size_t i = 0; i < t.epilogue; ++i) {
-    const ir::Bind& b = t.binds[i];
-    if (!(b.op == prims::copy_())) continue;
-    LeafWrite w{std::get<ir::ValueId>(b.results[0]), std::get<ir::ValueId>(b.args[0]),
-                std::get<ir::ValueId>(b.args[1]), false};
-    for (size_t k = 0; k < i; ++k)
-      ir::for_each_result(t.binds[k], [&](ir::ValueId id) {
-        if (id == w.source) w.source_is_free = ops::returns_fresh_memory(t.binds[k].op);
-      });
-    for (ir::ValueId id : all_used_after_core(t, parts_.attached))
-      if (id == w.source && std::find(t.saved.begin(), t.saved.end(), id) == t.saved.end())
-        w.source_is_free = false;
-    leaf_writes_.push_back(w);
-  }
-}
-
 // The write-back gave the leaf itself; the caller gets a tensor that holds what was written.
 void Compiled::give_leaves_values_of_their_own(Frame& frame) const {
-  for (const LeafWrite& w : leaf_writes_) {
+  for (const passes::LeafWrite& w : parts_.leaf_writes) {
     if (!frame[w.result].toTensor().is_same(frame[w.destination].toTensor())) continue;
     UnderAutograd under;
     c10::AutoGradMode no_grad(false);
@@ -354,7 +339,7 @@ void Compiled::run(const at::Tensor* const* inputs, std::vector<at::Tensor>& out
     if (random_state.defined()) set_default_random_state(random_state);
     throw;
   }
-  if (!leaf_writes_.empty()) give_leaves_values_of_their_own(frame);
+  if (!parts_.leaf_writes.empty()) give_leaves_values_of_their_own(frame);
   if (has_gradient()) attach(frame, inputs, random_state);
   if (epilogue_->size() > 0) {
     UnderAutograd under;

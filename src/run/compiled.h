@@ -25,12 +25,6 @@ struct SavedSlot {
   int32_t copy_of = -1;
 };
 
-// A leaf that the core writes (ops/open_leaf.h): `result` is what the caller gets for it.
-struct LeafWrite {
-  ir::ValueId result, source, destination;
-  bool source_is_free;  // nobody else sees the memory of `source`
-};
-
 struct BackwardProgram {
   ir::TracePtr trace;
   std::unique_ptr<Plan> plan;
@@ -58,7 +52,6 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   const Plan& epilogue() const { return *epilogue_; }
 
  private:
-  void find_leaf_writes();
   void give_leaves_values_of_their_own(Frame& frame) const;
   void attach(Frame& frame, const at::Tensor* const* inputs, const at::Tensor& random_state) const;
 
@@ -66,7 +59,6 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   std::unique_ptr<Plan> core_, epilogue_;
   BackwardProgram backward_;
   std::vector<SavedSlot> saved_;
-  std::vector<LeafWrite> leaf_writes_;
   std::vector<std::pair<ir::ValueId, at::Tensor>> constants_;
   std::vector<bool> overwritten_;  // inputs that the call writes
   bool saves_numbers_ = false;
