@@ -22,3 +22,8 @@ expect_float = _ops.expect_float.default
 expect_bool = _ops.expect_bool.default
 expect_sizes = _ops.expect_sizes.default
 replace = _ops.replace.default
+
+for _op in list(globals().values()):
+    if isinstance(_op, torch._ops.OpOverload):
+        _op.id = str(_op).removesuffix(".default")  # as rules and traces name it: "fulgurite.copy_"
+del _op

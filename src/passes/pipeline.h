@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/trace.h"
+#include "passes/derive.h"
 
 namespace fulgurite::passes {
 
@@ -29,6 +30,12 @@ struct Lowered {
   std::vector<size_t> differentiable;  // inputs that have a gradient, one output of backward each
   std::vector<Stage> stages;           // of the forward, from "recorded" to what runs
   std::vector<Stage> backward_stages;
+  // By bind of `functional`: the user's rule that it was differentiated by, or null; empty without
+  // gradient.
+  std::vector<std::shared_ptr<const Rule>> user_rules;
+  // What the program depends on in the registry of rules (ops/rules.h).
+  std::vector<ir::Op> operators;
+  uint64_t rules_generation = 0;
 };
 
 // Throws Refusal if the program cannot be compiled soundly.

@@ -11,6 +11,7 @@
 #include "ops/prims.h"
 #include "passes/pipeline.h"
 #include "record/recorder.h"
+#include "rules.h"
 
 namespace fulgurite::python {
 
@@ -80,6 +81,13 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
+// The function itself, uncompiled; users' gradient rules hold all the same.
+PyObject* call_eagerly(const JitState& state, PyObject* const* args, size_t nargsf,
+                       PyObject* kwnames) {
+  const record::UnderRules rules(&position);
+  return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+}
+
 // One call that is recorded while it runs.
 class RecordedCall {
  public:
@@ -148,14 +156,10 @@ class RecordedCall {
     } catch (const fulgurite::Refusal& r) {
       if (!failed(r.code(), r.message())) return nullptr;
       return result.release();
-    } catch (const fulgurite::Error& e) {
-      if (!failed(e.code(), e.message())) return nullptr;
-      return result.release();
-    } catch (const c10::Error& e) {
-      if (!failed("FG-900", e.what_without_backtrace())) return nullptr;
-      return result.release();
-    } catch (const std::exception& e) {
-      if (!failed("FG-900", e.what())) return nullptr;
+    } catch (...) {
+      // A gradient rule is wrong: the user's mistake, not a reason to go on with another gradient.
+      if (set_rule_error()) return nullptr;
+      if (!failed_with_current_exception()) return nullptr;
       return result.release();
     }
     state_.failures = 0;
@@ -177,7 +181,7 @@ class RecordedCall {
   // `failed` may be followed by an eager call: nothing has run yet.
   PyObject* eager(const std::string& code, const std::string& reason) {
     if (!failed(code, reason)) return nullptr;
-    return PyObject_Vectorcall(state_.callable.get(), args_, nargsf_, kwnames_);
+    return call_eagerly(state_, args_, nargsf_, kwnames_);
   }
 
   // Counts a recording that gave no program. False with an exception set under fullgraph.
@@ -194,6 +198,19 @@ class RecordedCall {
       return false;
     }
     return true;
+  }
+
+  // In a catch block: what is being handled is the reason.
+  bool failed_with_current_exception() {
+    try {
+      throw;
+    } catch (const fulgurite::Error& e) {
+      return failed(e.code(), e.message());
+    } catch (const c10::Error& e) {
+      return failed("FG-900", e.what_without_backtrace());
+    } catch (const std::exception& e) {
+      return failed("FG-900", e.what());
+    }
   }
 
   void compile(record::Recorder& recorder, Entry& entry, Observation& seen, PyObject* result) {
@@ -393,7 +410,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     ++state.misses;
     if (state.fall_back("FG-207", mode)) tell(self, "fallback", std::string("FG-207: ") + mode);
     if (state.options.fullgraph) return raise_compile_error("FG-207", mode);
-    return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+    return call_eagerly(state, args, nargsf, kwnames);
   }
   const Modes now = Modes::now();
   std::vector<const at::Tensor*> inputs;
@@ -410,7 +427,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (served == Served::Raised) {
       // Eager raises the same, in its own words; if it does not, the program is at fault and goes.
       ++state.misses;
-      PyObject* result = PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+      PyObject* result = call_eagerly(state, args, nargsf, kwnames);
       if (result != nullptr) {
         state.fall_back("FG-208", "the compiled program raised where eager did not: " + error);
         for (size_t k = 0; k < state.entries.size(); ++k)
@@ -430,11 +447,22 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     return result;
   }
   ++state.misses;
+  std::vector<std::shared_ptr<Entry>> fresh;
+  bool dropped = false;
+  for (const auto& e : state.entries) dropped = dropped || e->program->stale();
+  if (dropped) {
+    for (const auto& e : state.entries)
+      if (!e->program->stale()) fresh.push_back(e);
+    fresh.swap(state.entries);
+    if (state.recompiles.size() < 1000)
+      state.recompiles.push_back("a gradient rule of the program has been changed");
+    tell(self, "recompile", "a gradient rule of the program has been changed");
+  }
   if (state.skip > 0) {
     --state.skip;
     state.fall_back("FG-209", "run eagerly: the last " + std::to_string(state.failures) +
                                   " recordings gave no program (" + state.last_failure + ")");
-    return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+    return call_eagerly(state, args, nargsf, kwnames);
   }
   // Programs that are never used again: something that they are specialised on differs in every
   // call.
@@ -453,9 +481,9 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     state.failures = std::max<uint64_t>(state.failures + 1, 6);
     state.skip = (uint64_t{1} << std::min<uint64_t>(state.failures - 2, 10)) - 1;
     if (state.options.fullgraph) return raise_compile_error("FG-212", state.last_failure);
-    return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+    return call_eagerly(state, args, nargsf, kwnames);
   }
-  if (!state.entries.empty() && state.recompiles.size() < 1000) {
+  if (!dropped && !state.entries.empty() && state.recompiles.size() < 1000) {
     std::string why = state.entries.front()->explain_failure(args, nargs, kwnames, now);
     state.recompiles.push_back(why.empty() ? "data took another path" : why);
     tell(self, "recompile", state.recompiles.back());

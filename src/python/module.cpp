@@ -11,6 +11,7 @@
 #include "ops/prims.h"
 #include "passes/derive.h"
 #include "record/recorder.h"
+#include "rules.h"
 #include "trace_call.h"
 #include "watch/bindings.h"
 
@@ -188,4 +189,5 @@ NB_MODULE(_C, m) {
     return nb::make_tuple(ok, why);
   });
   bind_watch(m);
+  bind_rules(m);
 }
