@@ -18,8 +18,8 @@ except ImportError as problem:
 
     doctor.take_over(problem)  # if `python -m fulgurite doctor` is what runs
     raise
-from fulgurite import extend, logs, prims
-from fulgurite._C import CompileError, Error, Trace
+from fulgurite import extend, logs, prims, rules
+from fulgurite._C import CompileError, Error, RuleError, Trace
 from fulgurite.inspection import (
     cache_hits,
     cache_misses,
@@ -33,6 +33,14 @@ from fulgurite.inspection import (
 )
 from fulgurite.jit import jit
 from fulgurite.options import options
+from fulgurite.rules import (
+    get_grad,
+    put_grad,
+    register_augmented_forward,
+    register_backward,
+    register_grad,
+)
+from fulgurite.transforms import grad, value_and_grad, vjp
 
 __version__ = _C.__version__
 logs.install()
@@ -50,6 +58,7 @@ cmake_prefix_path = _cmake_prefix_path()
 __all__ = [
     "CompileError",
     "Error",
+    "RuleError",
     "Trace",
     "cache_hits",
     "cache_misses",
@@ -57,6 +66,8 @@ __all__ = [
     "explain",
     "extend",
     "fallbacks",
+    "get_grad",
+    "grad",
     "jit",
     "last_backward_traces",
     "last_prologue_traces",
@@ -64,5 +75,12 @@ __all__ = [
     "options",
     "prims",
     "programs",
+    "put_grad",
     "recompiles",
+    "register_augmented_forward",
+    "register_backward",
+    "register_grad",
+    "rules",
+    "value_and_grad",
+    "vjp",
 ]

@@ -11,6 +11,7 @@
 #include "exec/registry.h"
 #include "ir/errors.h"
 #include "ops/prims.h"
+#include "ops/rules.h"
 #include "passes/pipeline.h"
 #include "record/recorder.h"
 
@@ -108,6 +109,8 @@ class RecordedCall {
       compile(results);
     } catch (const exec::ExecutorError&) {
       throw;  // the function's own result would hide that what was registered is wrong
+    } catch (const rules::RuleError&) {
+      throw;  // the user's mistake, not a reason to go on with another gradient
     } catch (const Error& e) {
       code = e.code();
       reason = e.message();
@@ -185,6 +188,14 @@ class RecordedCall {
   std::vector<at::Tensor> held_;
 };
 
+// The function as it stands; users' gradient rules hold.
+void run_eagerly(const JitFunction::State& s, detail::Body body, void* context,
+                 detail::Results& results) {
+  const PositionScope here(s);
+  const record::UnderRules rules(&position);
+  body(context, results);
+}
+
 // The next entry at or after `index` whose guards hold; `index` is then the one after it.
 std::shared_ptr<api::Entry> next_match(JitFunction::State& s, std::size_t& index,
                                        const api::Given& given, const run::Modes& now,
@@ -232,7 +243,7 @@ bool serve(JitFunction::State& s, const api::Given& given, const run::Modes& now
       ++s.misses;
     }
     results = {};
-    body(context, results);
+    run_eagerly(s, body, context, results);
     const std::lock_guard<std::mutex> lock(s.mutex);
     s.fall_back("FG-208", "the compiled program raised where eager did not: " + error);
     std::erase(s.entries, entry);
@@ -314,9 +325,10 @@ void JitFunction::call(const detail::Arguments& arguments, detail::Body body, vo
       const std::string why = s.entries.front()->explain_failure(given, now);
       s.recompiles.push_back(why.empty() ? "data took another path" : why);
     }
+    std::erase_if(s.entries, [](const auto& e) { return e->program->stale(); });
   }
   if (!code.empty() && s.options.fullgraph) throw CompileError(code, reason);
-  if (!code.empty() || skipped) return body(context, results);
+  if (!code.empty() || skipped) return run_eagerly(s, body, context, results);
   RecordedCall(s, given, now).run(body, context, results);
 }
 

@@ -15,6 +15,7 @@
 #include "ir/text.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
+#include "passes/cut_rule.h"
 #include "passes/explicit_rules.h"
 #include "passes/functionalize.h"
 #include "passes/infer.h"
@@ -85,97 +86,6 @@ std::string key_of(const Trace& trace, const Bind& bind,
     key << '|';
   }
   return key.str();
-}
-
-ir::Value input_value(const ir::Value& like, std::string name) {
-  ir::Value v;
-  v.type = like.type;
-  v.name = std::move(name);
-  return v;
-}
-
-// The recorded joint run -> rule: the operator's results become inputs, and what only computed them
-// goes.
-std::shared_ptr<const Rule> make_rule(const Bind& bind, const Trace& joint,
-                                      const std::vector<ValueId>& args,
-                                      const std::vector<ValueId>& results,
-                                      const std::vector<ValueId>& cotangents,
-                                      const std::vector<ValueId>& gradients,
-                                      const std::vector<size_t>& gradients_of) {
-  auto rule = std::make_shared<Rule>();
-  rule->gradients_of = gradients_of;
-  ir::TraceBuilder b("backward_" + bind.op.base_name(), "rule");
-  b.trace().kind = ir::TraceKind::Rule;
-  b.trace().functional = true;
-  std::vector<ValueId> ids(joint.values.size(), kNoValue);
-  // Which joint values are needed: from the gradients backwards, stopping at arguments and results.
-  std::vector<bool> needed(joint.values.size(), false);
-  std::vector<bool> given(joint.values.size(), false);
-  for (const auto* group : {&args, &results, &cotangents})
-    for (ValueId id : *group)
-      if (id != kNoValue) given[id] = true;
-  for (ValueId id : gradients)
-    if (id != kNoValue) needed[id] = true;
-  std::vector<bool> keep(joint.binds.size(), false);
-  for (size_t i = joint.binds.size(); i-- > 0;) {
-    const Bind& x = joint.binds[i];
-    bool wanted = ops::has_effect(x.op) && !(x.op == bind.op);
-    for_each_result(x, [&](ValueId id) { wanted = wanted || (needed[id] && !given[id]); });
-    if (!wanted) continue;
-    keep[i] = true;
-    for_each_arg(x, [&](ValueId id) { needed[id] = true; });
-  }
-  auto give = [&](const std::vector<ValueId>& group, Rule::Source source, const char* name) {
-    for (size_t k = 0; k < group.size(); ++k) {
-      if (group[k] == kNoValue || !needed[group[k]] || ids[group[k]] != kNoValue) continue;
-      ids[group[k]] = b.add_input(input_value(joint.value(group[k]), name + std::to_string(k)));
-      rule->inputs.push_back({source, k});
-      if (source != Rule::Source::Cotangent) ++b.trace().num_saved_inputs;
-    }
-  };
-  give(args, Rule::Source::Argument, "arg");
-  give(results, Rule::Source::Result, "result");
-  give(cotangents, Rule::Source::Cotangent, "g");
-  auto map_id = [&](ValueId id) {
-    if (id == kNoValue) return kNoValue;
-    if (ids[id] == kNoValue) {
-      const ir::Value& v = joint.value(id);
-      if (v.kind == ir::ValueKind::Constant) {
-        ids[id] = b.add_constant(v.constant);
-      } else if (v.kind == ir::ValueKind::Input) {
-        throw Refusal(
-            "FG-172",
-            bind.op.id() + ": its gradient uses a tensor that is neither argument nor result");
-      } else {
-        ir::Value copy;
-        copy.type = v.type;
-        if (v.is_tensor()) std::get<ir::TensorType>(copy.type).requires_grad = false;
-        ids[id] = b.add_value(std::move(copy));
-      }
-    }
-    return ids[id];
-  };
-  auto map = [&](const auto& a) {
-    auto copy = a;
-    if (auto* id = std::get_if<ValueId>(&copy)) *id = map_id(*id);
-    if (auto* list = std::get_if<ValueList>(&copy))
-      for (ValueId& id : *list) id = map_id(id);
-    return copy;
-  };
-  for (size_t i = 0; i < joint.binds.size(); ++i) {
-    if (!keep[i]) continue;
-    const Bind& x = joint.binds[i];
-    if (x.op == prims::expect_int() || x.op == prims::expect_float() ||
-        x.op == prims::expect_bool() || x.op == prims::expect_sizes())
-      throw Refusal("FG-173", bind.op.id() + ": its gradient formula depends on the data");
-    Bind copy{x.op, {}, {}, -1, -1, false};
-    for (const Arg& a : x.args) copy.args.push_back(map(a));
-    for (const ir::Result& r : x.results) copy.results.push_back(map(r));
-    b.add_bind(std::move(copy));
-  }
-  for (ValueId g : gradients) b.trace().outputs.push_back(map_id(g));
-  rule->trace = b.finish();
-  return rule;
 }
 
 c10::Device device_of(const Trace& trace, const Bind& bind) {
@@ -309,8 +219,14 @@ std::shared_ptr<const Rule> derive_by_engine(
   const auto n = static_cast<std::ptrdiff_t>(results.size());
   const auto m = static_cast<std::ptrdiff_t>(gradients.size());
   const auto& o = joint->outputs;
-  return make_rule(bind, *joint, args, {o.begin(), o.begin() + n}, {o.begin() + n + m, o.end()},
-                   {o.begin() + n, o.begin() + n + m}, gradients_of);
+  return cut_rule(bind, JointRun{joint,
+                                 args,
+                                 {o.begin(), o.begin() + n},
+                                 {o.begin() + n + m, o.end()},
+                                 {},
+                                 {o.begin() + n, o.begin() + n + m},
+                                 gradients_of,
+                                 false});
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <initializer_list>
 #include <unordered_set>
 
 #include "ops/prims.h"
+#include "ops/rules.h"
 #include "ops/traits.h"
 #include "passes/check_memory.h"
 #include "passes/differentiate.h"
@@ -52,11 +54,23 @@ std::vector<LeafWrite> leaf_writes(const ir::Trace& t, const std::vector<ir::Val
   return writes;
 }
 
+// Every operator whose rule would make another program of this one: composites that a rule would
+// keep whole are among the regions. What only the backward runs has no rule of its own there.
+std::vector<ir::Op> operators_of(std::initializer_list<const ir::Trace*> traces) {
+  std::unordered_set<ir::Op> ops;
+  for (const ir::Trace* t : traces) {
+    for (const ir::Bind& b : t->binds) ops.insert(b.op);
+    for (const ir::Region& r : t->regions) ops.insert(r.op);
+  }
+  return {ops.begin(), ops.end()};
+}
+
 }  // namespace
 
 Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& options) {
   Lowered low;
   Clock clock;
+  low.rules_generation = rules::generation();
   auto keep = [&](std::vector<Stage>& stages, const char* name, const ir::TracePtr& trace) {
     stages.push_back({name, trace, clock.lap()});
     return trace;
@@ -77,6 +91,8 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   low.functional = functional.trace;
   low.functional_attached = attached_values(*functional.trace);
 
+  low.operators = operators_of({recorded.get(), functional.trace.get()});
+
   if (low.functional_attached.empty()) {
     ir::TracePtr t = keep(low.stages, "simplify", simplify(functional.trace));
     low.leaf_writes = leaf_writes(*t, {});
@@ -87,6 +103,7 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
 
   Joint joint = differentiate(functional);
   keep(low.stages, "differentiate", joint.trace);
+  low.user_rules = joint.user_rules;
   joint.trace = keep(low.stages, "simplify", simplify(joint.trace));
   SplitTraces parts = split(joint);
   keep(low.stages, "split", parts.forward);

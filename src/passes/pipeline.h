@@ -7,6 +7,7 @@
 
 #include "ir/trace.h"
 #include "passes/claim.h"
+#include "passes/derive.h"
 
 namespace fulgurite::passes {
 
@@ -42,6 +43,12 @@ struct Lowered {
   std::vector<Stage> backward_stages;
   std::vector<Claim> claims, backward_claims;     // empty if everything was left to ATen
   std::vector<std::shared_ptr<const void>> kept;  // what the claims need
+  // By bind of `functional`: the user's rule that it was differentiated by, or null; empty without
+  // gradient.
+  std::vector<std::shared_ptr<const Rule>> user_rules;
+  // What the program depends on in the registry of rules (ops/rules.h).
+  std::vector<ir::Op> operators;
+  uint64_t rules_generation = 0;
 };
 
 // Throws Refusal if the program cannot be compiled soundly.

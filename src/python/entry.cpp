@@ -23,7 +23,7 @@ bool Entry::gather(const std::vector<PyObject*>& args, std::vector<const at::Ten
 
 bool Entry::check(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now,
                   std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch) {
-  if (!(now == modes)) return false;
+  if (!(now == modes) || program->stale()) return false;
   matched_.clear();
   if (!arguments.match(args, nargs, kwnames, matched_)) return false;
   if (!gather(matched_, inputs, scratch)) return false;
@@ -50,6 +50,7 @@ void Entry::drop_repeated(std::vector<const at::Tensor*>& all) const {
 
 std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject* kwnames,
                                    const Modes& now) {
+  if (program->stale()) return "a gradient rule of the program has been changed";
   if (!(now == modes)) return now.difference(modes);
   std::string why = arguments.difference(args, nargs, kwnames);
   if (!why.empty()) return why;

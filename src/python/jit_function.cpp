@@ -10,6 +10,7 @@
 #include "python_function.h"
 #include "record/recorder.h"
 #include "recorded_call.h"
+#include "rules.h"
 #include "without_gil.h"
 
 namespace fulgurite::python {
@@ -71,6 +72,21 @@ Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Te
   return served;
 }
 
+// Programs that were differentiated by a rule that was changed since go. True if there were any.
+bool drop_stale_entries(PyObject* self, JitState& state) {
+  bool dropped = false;
+  for (const auto& e : state.entries) dropped = dropped || e->program->stale();
+  if (!dropped) return false;
+  std::vector<std::shared_ptr<Entry>> fresh;
+  for (const auto& e : state.entries)
+    if (!e->program->stale()) fresh.push_back(e);
+  fresh.swap(state.entries);
+  if (state.recompiles.size() < 1000)
+    state.recompiles.push_back("a gradient rule of the program has been changed");
+  tell(self, "recompile", "a gradient rule of the program has been changed");
+  return true;
+}
+
 PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   JitState& state = *reinterpret_cast<JitFunction*>(self)->state;
   PyRef keep_alive = PyRef::borrow(self);
@@ -82,7 +98,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     ++state.misses;
     if (state.fall_back("FG-207", mode)) tell(self, "fallback", std::string("FG-207: ") + mode);
     if (state.options.fullgraph) return raise_compile_error("FG-207", mode);
-    return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+    return call_eagerly(state, args, nargsf, kwnames);
   }
   if (exec::generation() != state.seen_generation) state.follow_executors();
   const Modes now = Modes::now();
@@ -106,7 +122,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (served == Served::Raised) {
       // Eager raises the same, in its own words; if it does not, the program is at fault and goes.
       ++state.misses;
-      PyObject* result = PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+      PyObject* result = call_eagerly(state, args, nargsf, kwnames);
       if (result != nullptr) {
         state.fall_back("FG-208", "the compiled program raised where eager did not: " + error);
         for (size_t k = 0; k < state.entries.size(); ++k)
@@ -126,11 +142,12 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     return result;
   }
   ++state.misses;
+  const bool dropped = drop_stale_entries(self, state);
   if (state.skip > 0) {
     --state.skip;
     state.fall_back("FG-209", "run eagerly: the last " + std::to_string(state.failures) +
                                   " recordings gave no program (" + state.last_failure + ")");
-    return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+    return call_eagerly(state, args, nargsf, kwnames);
   }
   // Programs that are never used again: something that they are specialised on differs in every
   // call.
@@ -149,9 +166,9 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     state.failures = std::max<uint64_t>(state.failures + 1, 6);
     state.skip = (uint64_t{1} << std::min<uint64_t>(state.failures - 2, 10)) - 1;
     if (state.options.fullgraph) return raise_compile_error("FG-212", state.last_failure);
-    return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+    return call_eagerly(state, args, nargsf, kwnames);
   }
-  if (!state.entries.empty() && state.recompiles.size() < 1000) {
+  if (!dropped && !state.entries.empty() && state.recompiles.size() < 1000) {
     std::string why = state.entries.front()->explain_failure(args, nargs, kwnames, now);
     state.recompiles.push_back(why.empty() ? "data took another path" : why);
     tell(self, "recompile", state.recompiles.back());

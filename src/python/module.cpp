@@ -16,6 +16,7 @@
 #include "py_trace.h"
 #include "python_function.h"
 #include "record/recorder.h"
+#include "rules.h"
 #include "trace_call.h"
 #include "watch/bindings.h"
 
@@ -206,4 +207,5 @@ NB_MODULE(_C, m) {
   });
   bind_watch(m);
   bind_extend(m);
+  bind_rules(m);
 }

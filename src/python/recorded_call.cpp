@@ -12,6 +12,7 @@
 #include "passes/pipeline.h"
 #include "python_function.h"
 #include "record/recorder.h"
+#include "rules.h"
 #include "without_gil.h"
 
 namespace fulgurite::python {
@@ -125,14 +126,10 @@ class RecordedCall {
     } catch (const fulgurite::Refusal& r) {
       if (!failed(r.code(), r.message())) return nullptr;
       return result.release();
-    } catch (const fulgurite::Error& e) {
-      if (!failed(e.code(), e.message())) return nullptr;
-      return result.release();
-    } catch (const c10::Error& e) {
-      if (!failed("FG-900", e.what_without_backtrace())) return nullptr;
-      return result.release();
-    } catch (const std::exception& e) {
-      if (!failed("FG-900", e.what())) return nullptr;
+    } catch (...) {
+      // A gradient rule is wrong: the user's mistake, not a reason to go on with another gradient.
+      if (set_rule_error()) return nullptr;
+      if (!failed_with_current_exception()) return nullptr;
       return result.release();
     }
     state_.failures = 0;
@@ -155,7 +152,7 @@ class RecordedCall {
   // `failed` may be followed by an eager call: nothing has run yet.
   PyObject* eager(const std::string& code, const std::string& reason) {
     if (!failed(code, reason)) return nullptr;
-    return PyObject_Vectorcall(state_.callable.get(), args_, nargsf_, kwnames_);
+    return call_eagerly(state_, args_, nargsf_, kwnames_);
   }
 
   // Counts a recording that gave no program. False with an exception set under fullgraph.
@@ -213,6 +210,19 @@ class RecordedCall {
 
   size_t all_arguments() const {
     return nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_)) : 0);
+  }
+
+  // In a catch block: what is being handled is the reason.
+  bool failed_with_current_exception() {
+    try {
+      throw;
+    } catch (const fulgurite::Error& e) {
+      return failed(e.code(), e.message());
+    } catch (const c10::Error& e) {
+      return failed("FG-900", e.what_without_backtrace());
+    } catch (const std::exception& e) {
+      return failed("FG-900", e.what());
+    }
   }
 
   void compile(record::Recorder& recorder, Entry& entry, Observation& seen, PyObject* result) {
@@ -386,6 +396,12 @@ class RecordedCall {
 };
 
 }  // namespace
+
+PyObject* call_eagerly(const JitState& state, PyObject* const* args, size_t nargsf,
+                       PyObject* kwnames) {
+  const record::UnderRules rules(&position);
+  return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+}
 
 PyObject* record_call(PyObject* self, JitState& state, PyObject* const* args, size_t nargsf,
                       PyObject* kwnames) {

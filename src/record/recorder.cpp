@@ -15,6 +15,7 @@
 #include "ir/builder.h"
 #include "ops/open_leaf.h"
 #include "ops/prims.h"
+#include "ops/rules.h"
 #include "ops/traits.h"
 
 namespace fulgurite::record {
@@ -36,6 +37,7 @@ constexpr DispatchKey kKey = DispatchKey::FULGURITE_RECORDER_KEY;
 using ExcludeKey = c10::impl::ExcludeDispatchKeyGuard;
 
 thread_local Recorder* active = nullptr;
+RuleHook rule_hook = nullptr;
 
 c10::StorageImpl* storage_of(c10::TensorImpl* impl) {
   return impl->has_storage() ? impl->storage().unsafeGetStorageImpl() : nullptr;
@@ -98,6 +100,8 @@ struct Recorder::Impl {
   std::string name;
   PositionProvider where = nullptr;
   std::optional<Refusal> refusal;
+  bool outer_excluded = false;  // was recording paused where the scope began?
+  bool rules_only = false;      // nothing is recorded; users' rules hold
 
   std::vector<ir::Value> values;
   std::vector<Facts> facts;
@@ -417,6 +421,16 @@ struct Recorder::Impl {
     return false;
   }
 
+  // Runs the operator by a user's rule; false, with nothing done, if there is none for it.
+  bool by_rule(const Op& op, Stack* stack) {
+    if (where == nullptr || !rules::any() || rule_hook == nullptr || nesting > 0) return false;
+    update_position();
+    const std::string place =
+        position.file.empty() ? "" : position.file + ":" + std::to_string(position.line);
+    ExcludeKey off(kKey);
+    return rule_hook(op, *stack, place);
+  }
+
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   void composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   bool filled_behind_our_back(const Op& op, const Stack& stack, size_t first_bind);
@@ -567,10 +581,12 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
                " changes the shape of a tensor that the caller can see, which is not compiled yet");
   // The autograd kernel of a mutable operator may clone what it must save before it writes. That
   // clone is part of the program: the key stays on, and the operator itself is pushed after it.
-  const bool key_stays_on = schema.is_mutable() && c10::GradMode::is_enabled();
+  // A user's rule saves what it needs out of sight.
+  const bool ruled = by_rule(op, stack);
+  const bool key_stays_on = !ruled && schema.is_mutable() && c10::GradMode::is_enabled();
   size_t index = binds.size();
   if (!key_stays_on) binds.push_back(p);
-  {
+  if (!ruled) {
     std::optional<ExcludeKey> off;
     if (!key_stays_on) off.emplace(kKey);
     ++nesting;
@@ -587,7 +603,7 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
     index = binds.size();
     binds.push_back(std::move(p));
   }
-  if (key_stays_on)
+  if (key_stays_on || ruled)
     for (size_t a : ops::written_arguments(binds[index].bind))
       ir::for_each_value(binds[index].bind.args[a],
                          [&](ValueId id) { written_with_grad.insert(facts[id].storage); });
@@ -691,7 +707,9 @@ bool is_autocast_key(DispatchKey k) {
 void fallback(const c10::OperatorHandle& op, DispatchKeySet ks, Stack* stack) {
   const DispatchKeySet below = ks & DispatchKeySet(DispatchKeySet::FULL_AFTER, kKey);
   Recorder* recorder = active;
-  if (recorder == nullptr || recorder->impl().refusal || ops::is_bookkeeping(Op(op))) {
+  const bool silent =
+      recorder != nullptr && (recorder->impl().refusal || recorder->impl().rules_only);
+  if (recorder == nullptr || ops::is_bookkeeping(Op(op)) || (silent && !rules::any())) {
     ExcludeKey off(kKey);
     op.redispatchBoxed(below, stack);
     return;
@@ -728,7 +746,17 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet ks, Stack* stack) {
     composite = !op.hasKernelForDispatchKey(
         c10::toRuntimePerBackendFunctionalityKey(DispatchKey::Dense, backend));
   }
-  if (composite) {
+  // A composite that has a user's rule is one operator.
+  if (composite && rules::find(Op(op))) composite = false;
+  if (silent) {
+    // Nothing is recorded any more, but users' rules go on to hold for the parts of composites.
+    if (composite) {
+      op.redispatchBoxed(below, stack);
+    } else if (!r.by_rule(Op(op), stack)) {
+      ExcludeKey off(kKey);
+      op.redispatchBoxed(below, stack);
+    }
+  } else if (composite) {
     r.composite(op, below, stack);
   } else {
     r.leaf(op, below, stack);
@@ -755,7 +783,15 @@ void Recorder::close_leaves(std::vector<at::Tensor>& outputs) {
   Pause pause;
   c10::AutoGradMode with_grad(true);
   for (const Impl::OpenedLeaf& o : r.opened) {
-    const at::Tensor value = o.open.clone();
+    at::Tensor value;
+    // The write-back has happened; a user's rule for it says how gradients pass.
+    Stack write_back{IValue(o.open), IValue(o.leaf.clone())};
+    if (rule_hook != nullptr && rules::find(prims::copy_()) &&
+        rule_hook(prims::copy_(), write_back, r.leaf_writes.front())) {
+      value = write_back.back().toTensor();
+    } else {
+      value = o.open.clone();
+    }
     PendingBind close{ir::Bind{prims::close_leaf(), {Arg(r.use(o.open))}, {}, -1, -1, true}};
     const ValueId closed = r.new_result(value, static_cast<int32_t>(r.binds.size()));
     close.bind.results.emplace_back(closed);
@@ -794,10 +830,13 @@ ValueId Recorder::add_input(const at::Tensor& tensor, const std::string& name) {
 Recorder::Scope::Scope(Recorder& recorder)
     : outer_(active), outer_included_(c10::impl::tls_is_dispatch_key_included(kKey)) {
   active = &recorder;
+  recorder.impl().outer_excluded = c10::impl::tls_is_dispatch_key_excluded(kKey);
   c10::impl::tls_set_dispatch_key_included(kKey, true);
+  c10::impl::tls_set_dispatch_key_excluded(kKey, false);
 }
 
 Recorder::Scope::~Scope() {
+  c10::impl::tls_set_dispatch_key_excluded(kKey, active->impl().outer_excluded);
   active = outer_;
   c10::impl::tls_set_dispatch_key_included(kKey, outer_included_);
 }
@@ -932,7 +971,17 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
   return recording;
 }
 
-bool recording() { return active != nullptr; }
+void set_rule_hook(RuleHook hook) { rule_hook = hook; }
+
+UnderRules::UnderRules(PositionProvider where) {
+  if (!rules::any() || active != nullptr) return;
+  recorder_ = std::make_unique<Recorder>("eager", where);
+  recorder_->impl().rules_only = true;
+  scope_ = std::make_unique<Recorder::Scope>(*recorder_);
+}
+UnderRules::~UnderRules() = default;
+
+bool recording() { return active != nullptr && !active->impl().rules_only; }
 
 Pause::Pause() : excluded_before_(c10::impl::tls_is_dispatch_key_excluded(kKey)) {
   c10::impl::tls_set_dispatch_key_excluded(kKey, true);

@@ -58,6 +58,8 @@ struct Recording {
 
 class Recorder {
  public:
+  // Without `where` it records no program of a user's (a rule is derived): users' rules do not
+  // hold.
   explicit Recorder(std::string name, PositionProvider where = nullptr);
   ~Recorder();
   Recorder(const Recorder&) = delete;
@@ -112,6 +114,26 @@ class Recorder {
 
  private:
   std::unique_ptr<Impl> impl_;
+};
+
+// Users' rules (ops/rules.h) hold while a call is recorded, too: an operator that has one is run by
+// the hook, which returns false if the operator is to run as usual.
+using RuleHook = bool (*)(const ir::Op& op, std::vector<c10::IValue>& stack,
+                          const std::string& where);
+void set_rule_hook(RuleHook hook);
+
+// Inside it users' rules hold for what runs eagerly on this thread; nothing is recorded. Does
+// nothing where no rule is registered, or a recording goes on.
+class UnderRules {
+ public:
+  explicit UnderRules(PositionProvider where = nullptr);
+  ~UnderRules();
+  UnderRules(const UnderRules&) = delete;
+  UnderRules& operator=(const UnderRules&) = delete;
+
+ private:
+  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<Recorder::Scope> scope_;
 };
 
 // Is a recording going on on this thread?

@@ -17,8 +17,10 @@
 #include "ir/errors.h"
 #include "ir/stack.h"
 #include "ops/prims.h"
+#include "ops/rules.h"
 #include "ops/traits.h"
 #include "run/below_autograd.h"
+#include "run/ruled.h"
 
 namespace fulgurite::run {
 namespace {
@@ -201,7 +203,11 @@ struct CompiledBackward : torch::autograd::Node {
     std::vector<c10::IValue> stack;
     for (size_t i = 0; i < t.epilogue; ++i) {
       c10::AutoGradMode mode(t.binds[i].grad_mode || t.binds[i].op == prims::set_data());
-      ir::run_bind(t.binds[i], frame, stack);
+      if (i < parts.user_rules.size() && parts.user_rules[i]) {
+        run_ruled(t.binds[i], parts.user_rules[i], frame);
+      } else {
+        ir::run_bind(t.binds[i], frame, stack);
+      }
     }
     if (state_now.defined()) set_default_random_state(state_now);
     variable_list outputs, seeds;
@@ -269,7 +275,8 @@ int32_t overwritten_input_copied_by(const ir::Trace& t, ir::ValueId id,
 
 }  // namespace
 
-Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
+Compiled::Compiled(Parts parts)
+    : parts_(std::move(parts)), rules_generation_(parts_.rules_generation) {
   const ir::Trace& t = *parts_.forward;
   std::vector<ir::ValueId> keep = all_used_after_core(t, parts_.attached);
   for (const passes::LeafWrite& w : parts_.leaf_writes)
@@ -323,6 +330,15 @@ void Compiled::give_leaves_values_of_their_own(Frame& frame) const {
     const at::Tensor& source = frame[w.source].toTensor();
     frame[w.result] = w.source_is_free ? source.detach() : source.clone();
   }
+}
+
+bool Compiled::stale() const {
+  const uint64_t now = rules::generation();
+  const uint64_t seen = rules_generation_.load(std::memory_order_relaxed);
+  if (now == seen) return false;
+  if (rules::changed(parts_.operators, seen)) return true;
+  rules_generation_.store(now, std::memory_order_relaxed);
+  return false;
 }
 
 void Compiled::run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs) const {

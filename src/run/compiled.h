@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -43,6 +44,9 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   // had begun.
   void run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs) const;
 
+  // Whether a gradient rule that the program depends on has been changed since it was compiled.
+  bool stale() const;
+
   const Parts& parts() const { return parts_; }
   const std::string& name() const { return parts_.forward->name; }
   bool has_gradient() const { return parts_.backward != nullptr; }
@@ -56,6 +60,7 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   void attach(Frame& frame, const at::Tensor* const* inputs, const at::Tensor& random_state) const;
 
   Parts parts_;
+  mutable std::atomic<uint64_t> rules_generation_;  // up to which the program is known to be fresh
   std::unique_ptr<Plan> core_, epilogue_;
   BackwardProgram backward_;
   std::vector<SavedSlot> saved_;
