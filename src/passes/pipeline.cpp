@@ -66,6 +66,7 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   low.attached = parts.attached;
   low.differentiable = parts.differentiable;
   low.backward = keep(low.backward_stages, "simplify", simplify(parts.backward));
+  low.unclaimed_backward = low.backward;
   low.forward = claim(low.stages, low.claims, parts.forward, low.attached);
   low.backward = claim(low.backward_stages, low.backward_claims, low.backward, {});
   if (options.reinplace) {

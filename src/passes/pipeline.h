@@ -23,8 +23,11 @@ struct PipelineOptions {
 };
 
 struct Lowered {
-  ir::TracePtr forward;     // Computation, or AugmentedForward if there is a backward
-  ir::TracePtr backward;    // null without gradient
+  ir::TracePtr forward;   // Computation, or AugmentedForward if there is a backward
+  ir::TracePtr backward;  // null without gradient
+  // The backward before it was claimed: operators in one piece would hide which gradient depends on
+  // which cotangent.
+  ir::TracePtr unclaimed_backward;
   ir::TracePtr functional;  // what create_graph differentiates again; same inputs as forward
   std::vector<ir::ValueId> attached;             // values that get a history, ids in forward
   std::vector<ir::ValueId> functional_attached;  // the same, ids in functional

@@ -208,7 +208,7 @@ Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
   const ir::Trace& b = *parts_.backward;
   backward_.trace = parts_.backward;
   backward_.plan = std::make_unique<Plan>(b, 0, b.binds.size(), b.outputs);
-  backward_.depends_on = dependencies(b);
+  backward_.depends_on = dependencies(*parts_.unclaimed_backward);
   keeps_random_state_ = core_->draws_random_numbers();
   overwritten_.assign(t.inputs.size(), false);
   for (size_t i = t.epilogue; i < t.binds.size(); ++i)
