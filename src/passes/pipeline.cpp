@@ -65,6 +65,13 @@ std::vector<ir::Op> operators_of(std::initializer_list<const ir::Trace*> traces)
   return {ops.begin(), ops.end()};
 }
 
+// What is read after the core has run, beside outputs and what is saved.
+std::vector<ir::ValueId> read_later(const Lowered& low) {
+  std::vector<ir::ValueId> ids = low.attached;
+  for (const LeafWrite& w : low.leaf_writes) ids.insert(ids.end(), {w.result, w.source});
+  return ids;
+}
+
 }  // namespace
 
 Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& options) {
@@ -96,7 +103,7 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   if (low.functional_attached.empty()) {
     ir::TracePtr t = keep(low.stages, "simplify", simplify(functional.trace));
     low.leaf_writes = leaf_writes(*t, {});
-    t = claim(low.stages, low.claims, t, {});
+    t = claim(low.stages, low.claims, t, read_later(low));
     low.forward = options.reinplace ? keep(low.stages, "reinplace", reinplace(t)) : t;
     return low;
   }
@@ -113,7 +120,7 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   low.backward = keep(low.backward_stages, "simplify", simplify(parts.backward));
   low.differentiable_backward = low.backward;
   low.leaf_writes = leaf_writes(*parts.forward, low.attached);
-  low.forward = claim(low.stages, low.claims, parts.forward, low.attached);
+  low.forward = claim(low.stages, low.claims, parts.forward, read_later(low));
   low.backward = claim(low.backward_stages, low.backward_claims, low.backward, {});
   if (options.reinplace) {
     low.forward = keep(low.stages, "reinplace", reinplace(low.forward));

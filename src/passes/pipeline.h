@@ -31,9 +31,11 @@ struct LeafWrite {
 };
 
 struct Lowered {
-  ir::TracePtr forward;                  // Computation, or AugmentedForward if there is a backward
-  ir::TracePtr backward;                 // null without gradient
-  ir::TracePtr differentiable_backward;  // the same before reinplace: it can run under autograd
+  ir::TracePtr forward;   // Computation, or AugmentedForward if there is a backward
+  ir::TracePtr backward;  // null without gradient
+  // The backward before claim and reinplace: it can run under autograd, and every operator in it says
+  // which gradient depends on which cotangent.
+  ir::TracePtr differentiable_backward;
   ir::TracePtr functional;  // what create_graph differentiates again; same inputs as forward
   std::vector<ir::ValueId> attached;             // values that get a history, ids in forward
   std::vector<ir::ValueId> functional_attached;  // the same, ids in functional

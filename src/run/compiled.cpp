@@ -290,7 +290,7 @@ Compiled::Compiled(Parts parts)
   const ir::Trace& b = *parts_.backward;
   backward_.trace = parts_.backward;
   backward_.plan = std::make_unique<Plan>(b, 0, b.binds.size(), b.outputs);
-  backward_.depends_on = dependencies(b);
+  backward_.depends_on = dependencies(*parts_.differentiable_backward);
   keeps_random_state_ = core_->draws_random_numbers();
   overwritten_.assign(t.inputs.size(), false);
   for (const ir::Bind& bind : t.binds)

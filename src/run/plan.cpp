@@ -119,6 +119,8 @@ Plan::Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<i
                     bind.op == prims::expect_float() || bind.op == prims::expect_bool() ||
                     bind.op == prims::expect_sizes();
     in.own = executor_call(trace, bind, begin >= trace.epilogue);
+    // An implementation may draw too, and fail after that.
+    random_ = random_ || in.own != nullptr;
     uniform_grad_mode_ = uniform_grad_mode_ && bind.grad_mode == trace.binds[begin].grad_mode;
     instructions_.push_back(std::move(in));
   }

@@ -1,9 +1,7 @@
 // Executors without Python: registration, claims of binds and groups, what a plan makes of them.
 #include "exec/claim.h"
 
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/ones.h>
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "exec/operators.h"
@@ -94,10 +92,10 @@ TEST(Claim, TheFirstWillingExecutorTakesAnOperator) {
 
 TEST(Claim, AChangeOfAnExecutorIsSeen) {
   auto e = std::make_shared<Executor>("claim_generation", "1");
-  const uint64_t all = generation(), own = generation_of({e, aten()});
+  const uint64_t all = generation(), own = generation_of({e, exec::aten()});
   register_executor(e);
   EXPECT_GT(generation(), all);
-  EXPECT_GT(generation_of({e, aten()}), own);
+  EXPECT_GT(generation_of({e, exec::aten()}), own);
   EXPECT_EQ(find_executor("claim_generation"), e);
   deregister_executor("claim_generation");
   EXPECT_EQ(find_executor("claim_generation"), nullptr);
