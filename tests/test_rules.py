@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import pathlib
 import threading
 from collections.abc import Iterator
 
@@ -81,10 +83,10 @@ def test_what_can_be_no_rule_is_refused() -> None:
 )
 def test_default_rules_have_source(op: str, words: list[str]) -> None:
     source = inspect.getsource(backward_impls[op])
-    assert source.count("def ") == 1, source
+    assert source.count("def backward_") == 1, source
     for word in words:
         assert word in source, source
-    assert "def " in inspect.getsource(augmented_forward_impls[op])
+    assert "def augmented_forward_" in inspect.getsource(augmented_forward_impls[op])
 
 
 # ---- rules that are applied --------------------------------------------------------------------------------
@@ -337,7 +339,7 @@ def test_random_operators_in_rules() -> None:
 
 def test_the_write_back_in_a_trace() -> None:
     text = inspect.getsource(backward_impls[fg.prims.copy_.id])
-    assert "return (g0, None)" in text, text
+    assert "def backward_copy_(g0" in text and "return (g0, None)" in text, text
     backward_impls[fg.prims.copy_.id] = lambda g: (2 * g, None)
     assert backward_impls[fg.prims.copy_.id](torch.ones(1)) == (2 * torch.ones(1), None)
 
@@ -438,3 +440,75 @@ def test_rules_may_change_while_calls_run() -> None:
         thread.join()
     y = x.detach().requires_grad_()
     torch.testing.assert_close(gradient(f, x), torch.autograd.grad(y.sin().sin().sin().sum(), y)[0])
+
+
+# ---- the write-back of a leaf ------------------------------------------------------------------------------
+def written(x):
+    return x.mul_(2)
+
+
+@pytest.mark.filterwarnings("ignore:.*writes a leaf that requires grad")
+@pytest.mark.parametrize(
+    ("rule", "factor"),
+    [
+        (None, 2.0),
+        (lambda g: (g, None), 2.0),
+        (lambda g: (2 * g, None), 4.0),
+        (lambda g: (None, None), None),
+    ],
+    ids=["default", "same", "doubled", "lost"],
+)
+def test_a_rule_for_the_write_back_of_a_leaf(rule, factor) -> None:
+    f = fg.jit(written, leaf_inplace="functional")
+    v = torch.tensor([1.0, 2.0, 3.0])
+    if rule is not None:
+        x = torch.ones(3, requires_grad=True)
+        f(x).backward(v)
+        torch.testing.assert_close(x.grad, 2 * v)
+        backward_impls[fg.prims.copy_.id] = rule
+    for _ in range(3):
+        x = torch.ones(3, requires_grad=True)
+        out = f(x)
+        assert out.grad_fn is not None
+        out.backward(v)
+        torch.testing.assert_close(x.detach(), torch.full((3,), 2.0))
+        if factor is None:
+            assert x.grad is None
+        else:
+            torch.testing.assert_close(x.grad, factor * v)
+    backward = str(fg.last_backward_traces(f)[-1])
+    assert ("return (None,)" in backward) == (factor is None), backward
+    assert fg.fallbacks(f) == [] and fg.cache_hits(f) == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*writes a leaf that requires grad")
+def test_an_augmented_forward_for_the_write_back() -> None:
+    @fg.register_augmented_forward(fg.prims.copy_.id)
+    def forward(source, destination):
+        return fg.prims.copy_(source + 1, destination), ()
+
+    f = fg.jit(written, leaf_inplace="functional")
+    for _ in range(3):
+        x = torch.ones(3, requires_grad=True)
+        out = f(x)
+        torch.testing.assert_close(out.detach(), torch.full((3,), 3.0))
+        torch.testing.assert_close(x.detach(), torch.full((3,), 3.0))
+        out.sum().backward()
+        torch.testing.assert_close(x.grad, torch.full((3,), 2.0))
+    assert fg.fallbacks(f) == [] and fg.cache_hits(f) == 2
+
+
+# ---- text --------------------------------------------------------------------------------------------------
+def test_default_rules_print_as_in_the_golden_file() -> None:
+    ops = [fg.prims.copy_.id, "aten.sin", "aten.mul.Tensor", "aten.tanh", "aten.sum", "aten.mm"]
+    text = "\n".join(
+        f"#### {op}\n"
+        + inspect.getsource(augmented_forward_impls[op])
+        + "\n"
+        + inspect.getsource(backward_impls[op])
+        for op in ops
+    )
+    path = pathlib.Path(__file__).parent / "golden" / "default_rules.txt"
+    if os.environ.get("FULGURITE_TEST_UPDATE"):
+        path.write_text(text)
+    assert text == path.read_text()

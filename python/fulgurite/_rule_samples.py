@@ -44,6 +44,8 @@ def _argument(argument: Any, shape: tuple[int, ...], number: int) -> Any:
             return list(shape)
         if argument.name in ("dim", "dims"):
             return list(range(len(shape)))
+        if "padding" in argument.name:
+            return [0] * max(len(shape) - 2, 1)
         if argument.name == "normalized_shape":
             return list(shape[-1:])
         return [number] * (argument.N if getattr(argument, "N", None) else max(len(shape) - 2, 1))

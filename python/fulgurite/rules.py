@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import re
 import threading
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, NamedTuple
@@ -123,7 +124,8 @@ def _printed(op: str) -> tuple[Callable, Callable]:
     problem = "no sample arguments are known for its schema"
     for arguments in sample_arguments(schema_of(op)):
         try:
-            text = _C._default_rule_text(op, arguments)
+            forward, backward = _C._default_rule_text(op, arguments)
+            text = (_forward_by_convention(op, forward), _backward_by_convention(op, backward))
             break
         except (RuntimeError, TypeError, ValueError, IndexError) as found:
             problem = str(found).split("\n")[0]
@@ -138,6 +140,39 @@ def _printed(op: str) -> tuple[Callable, Callable]:
         for source, half in zip(text, ("augmented forward", "backward"), strict=True)
     )
     return _texts.setdefault(op, functions)  # type: ignore[arg-type]
+
+
+def _forward_by_convention(op: str, text: str) -> str:
+    """The printed trace as a function that returns ``result, saved``."""
+    text = text.replace("def computation(", f"def augmented_forward_{op.split('.')[1]}(")
+
+    def result(found: re.Match) -> str:
+        outputs, saved = found["outputs"].rstrip(","), found["saved"]
+        return f"return {f'({outputs})' if ',' in outputs else outputs}, ({saved})"
+
+    return re.sub(
+        r"return \{'output': \((?P<outputs>.*?)\), 'flat_args'.*\}, \(\((?P<saved>.*)\), \(\)\)",
+        result,
+        text,
+    )
+
+
+def _backward_by_convention(op: str, text: str) -> str:
+    """The printed trace as a function of what is saved, then cotangents."""
+    parameters: list[str] = []
+    lines = []
+    for line in text.split("\n"):
+        taken = re.fullmatch(
+            r"    (\w+) = (?:saved_for_backward\[0\]\[\d+\]|cotangents\[\d+\])\s*# (.*?)\s*", line
+        )
+        if taken:
+            parameters.append(f'{taken[1]}: "{taken[2].removesuffix("+g")}"')
+        else:
+            lines.append(line.replace("no_grad()  # as recorded", "no_grad()"))
+    return "\n".join(lines).replace(
+        "def rule(saved_for_backward, cotangents)",
+        f"def backward_{op.split('.')[1]}({', '.join(parameters)})",
+    )
 
 
 def _function(source: str, filename: str) -> Callable:

@@ -180,7 +180,12 @@ class RecordedCall {
         ResultStructure::of(result.get(), args_, all_arguments(), objects, refusal);
     std::vector<at::Tensor> outputs;
     for (PyObject* o : objects) outputs.push_back(tensor_of(o));
-    recorder.close_leaves(outputs);
+    try {
+      recorder.close_leaves(outputs);
+    } catch (...) {
+      if (set_rule_error()) return false;  // of the write-back
+      throw;
+    }
     if (!refusal.empty()) {
       PyErr_Format(PyExc_RuntimeError,
                    "FG-185: %s, and a leaf that requires grad was written in place (%s): what the "

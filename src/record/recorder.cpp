@@ -785,10 +785,16 @@ void Recorder::close_leaves(std::vector<at::Tensor>& outputs) {
   for (const Impl::OpenedLeaf& o : r.opened) {
     at::Tensor value;
     // The write-back has happened; a user's rule for it says how gradients pass.
-    Stack write_back{IValue(o.open), IValue(o.leaf.clone())};
+    Stack write_back{IValue(o.open), IValue(o.leaf.detach().clone())};
     if (rule_hook != nullptr && rules::find(prims::copy_()) &&
         rule_hook(prims::copy_(), write_back, r.leaf_writes.front())) {
       value = write_back.back().toTensor();
+      const auto rule = rules::find(prims::copy_());
+      if (rule != nullptr && (rule->forward || rule->joint)) {
+        // It wrote something else than the program did.
+        c10::AutoGradMode no_grad(false);
+        o.open.detach().copy_(value);
+      }
     } else {
       value = o.open.clone();
     }
