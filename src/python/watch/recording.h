@@ -101,6 +101,9 @@ class Recording {
   void concretise(int node);  // the program depends on the value itself
   void begin_store(int node) { storing_ = node; }
   void end_store();
+  void concretise_more() {
+    for (int node : std::exchange(more_numbers_, {})) concretise(node);
+  }
   int take_number() { return std::exchange(last_number_, -1); }
   PyObject* recorded(int node) const {
     return numbers_.nodes[static_cast<size_t>(node)].recorded.get();
@@ -222,7 +225,8 @@ class Recording {
   std::unordered_map<PyObject*, int> tracked_;  // fresh objects, kept; value: node
   std::unordered_map<Key, int, KeyHash> written_numbers_;
   std::unordered_set<int> concrete_;
-  mutable int last_number_ = -1;
+  mutable int last_number_ = -1;           // read by the running instruction
+  mutable std::vector<int> more_numbers_;  // ... which read others before it
   int storing_ = -1;
   std::unordered_map<PyObject*, int> reached_arguments_;  // tensors; value: parent as in Fact
 };

@@ -44,10 +44,13 @@ int Recording::node_of(PyObject* object) const {
 void Recording::note_number(int node, PyObject* holder, PyObject* key) const {
   if (numbers_.empty()) return;
   if (auto it = written_numbers_.find({0, holder, key}); it != written_numbers_.end()) {
-    last_number_ = it->second;
-  } else if (!written_.count({0, holder, key}) && !all_written_.count(holder)) {
-    last_number_ = node;
+    node = it->second;
+  } else if (written_.count({0, holder, key}) || all_written_.count(holder)) {
+    return;
   }
+  if (node < 0) return;
+  if (last_number_ >= 0 && last_number_ != node) more_numbers_.push_back(last_number_);
+  last_number_ = node;
 }
 
 PyRef Recording::track(int node, PyObject* value) {
@@ -213,6 +216,7 @@ class Operands {
 
   void after() {
     r_.end_store();
+    r_.concretise_more();
     const int number = r_.take_number();
     if (number < 0) return;
     switch (opcode_) {
