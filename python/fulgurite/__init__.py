@@ -28,6 +28,7 @@ from fulgurite.inspection import (
     last_backward_traces,
     last_prologue_traces,
     last_traces,
+    parts,
     programs,
     recompiles,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "last_prologue_traces",
     "last_traces",
     "options",
+    "parts",
     "prims",
     "programs",
     "put_grad",

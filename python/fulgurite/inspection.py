@@ -155,6 +155,15 @@ def recompiles(jitted: Any) -> list[str]:
     return list(_C._recompiles(function_of(jitted)))
 
 
+def parts(jitted: Any) -> list[Any]:
+    """Functions and modules that a refused function calls, each compiled on its own.
+
+    The calls go to the compiled part while the function around them runs eagerly. A part can be passed to
+    every function here: ``explain(parts(f)[0])``.
+    """
+    return list(_C._parts(function_of(jitted)))
+
+
 class Explanation:
     """What was compiled, how calls were served, and why not where they were not: as it was when asked for.
 
@@ -168,6 +177,7 @@ class Explanation:
         self.programs = programs(jitted)
         self.fallbacks = fallbacks(jitted)
         self.recompiles = recompiles(jitted)
+        self.parts = [(name_of(p), cache_hits(p), cache_misses(p)) for p in parts(jitted)]
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -188,6 +198,10 @@ class Explanation:
             yield f"recorded again{_times(count)}: {why}"
         for fallback in self.fallbacks:
             yield f"eager{_times(fallback.count)}: {fallback.code}: {fallback.reason}"
+        for name, hits, misses in self.parts:
+            yield (
+                f"compiled on its own: {name}, {_count(hits, 'call')} served, {misses} recorded or run eagerly"
+            )
         if not self.programs and not self.fallbacks:
             yield "not called yet"
 

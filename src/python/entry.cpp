@@ -4,12 +4,20 @@
 
 namespace fulgurite::python {
 
-bool Entry::gather(const std::vector<PyObject*>& args, std::vector<const at::Tensor*>& inputs,
-                   std::vector<at::Tensor>& scratch) const {
+namespace {
+
+size_t given_arguments(size_t nargs, PyObject* kwnames) {
+  return nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
+}
+
+}  // namespace
+
+bool Entry::gather(const std::vector<PyObject*>& args, const std::vector<PyRef>& slots,
+                   std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch) const {
   for (PyObject* o : args) inputs.push_back(&tensor_of(o));
   scratch.reserve(externals.size());
   for (const External& e : externals) {
-    const at::Tensor& t = e.tensor.get(inputs);
+    const at::Tensor& t = e.tensor.get(inputs, slots);
     if (!e.is_grad) {
       inputs.push_back(&t);
       continue;
@@ -21,20 +29,50 @@ bool Entry::gather(const std::vector<PyObject*>& args, std::vector<const at::Ten
   return true;
 }
 
-bool Entry::check(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now,
-                  std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch) {
-  if (!(now == modes) || program->stale()) return false;
+// The arguments' tensors, and the objects that differ from call to call.
+bool Entry::find_objects(PyObject* const* args, size_t nargs, PyObject* kwnames,
+                         std::vector<PyRef>& slots) {
   matched_.clear();
-  if (!arguments.match(args, nargs, kwnames, matched_)) return false;
-  if (!gather(matched_, inputs, scratch)) return false;
+  followed_.clear();
+  slots.clear();
+  if (!arguments.match(args, nargs, kwnames, matched_, followed_)) return false;
+  for (PyObject* o : followed_) slots.push_back(PyRef::borrow(o));
+  return true;
+}
+
+PyObject* Entry::finish(const std::vector<at::Tensor>& outputs, PyObject* const* args, size_t nargs,
+                        const CallObjects& objects) const {
+  if (!has_effects) return result.build(outputs, args, nargs);
+  return effects.commit(outputs, args, objects.slots, objects.numbers);
+}
+
+std::string Entry::place_to_follow(PyObject* const* args, size_t nargs, PyObject* kwnames) {
+  std::string place = arguments.place_to_follow(args, nargs, kwnames);
+  std::vector<PyRef> slots;
+  if (!place.empty() || !find_objects(args, nargs, kwnames, slots)) return place;
+  return python.changing_place(slots);
+}
+
+bool Entry::check(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now,
+                  std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch,
+                  CallObjects& objects) {
+  if (!(now == modes) || program->stale()) return false;
+  std::vector<PyRef>& slots = objects.slots;
+  if (!find_objects(args, nargs, kwnames, slots) || !python.resolve(slots)) return false;
+  for (const SlotGuard& s : slot_tensors)
+    if (!s.guard.check(tensor_of(slots[static_cast<size_t>(s.slot)].get()))) return false;
+  if (!gather(matched_, slots, inputs, scratch)) return false;
   for (size_t i = 0; i < tensors.size(); ++i)
     if (!tensors[i].check(*inputs[i])) return false;
   if (check_aliases && !aliases.check(inputs.data())) return false;
   for (const auto& [i, impl] : fixed_arguments)
     if (inputs[i]->unsafeGetTensorImpl() != impl) return false;
   for (const GradGuard& g : grads)
-    if (g.leaf.get(inputs).grad().defined() != g.defined) return false;
+    if (g.leaf.get(inputs, slots).grad().defined() != g.defined) return false;
   if (!python.check()) return false;
+  if (has_effects &&
+      !effects.prepare(python, args, given_arguments(nargs, kwnames), slots, objects.numbers))
+    return false;
   drop_repeated(inputs);
   return true;
 }
@@ -54,11 +92,17 @@ std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject
   if (!(now == modes)) return now.difference(modes);
   std::string why = arguments.difference(args, nargs, kwnames);
   if (!why.empty()) return why;
-  matched_.clear();
-  arguments.match(args, nargs, kwnames, matched_);
+  std::vector<PyRef> slots, numbers;
+  find_objects(args, nargs, kwnames, slots);
+  const std::vector<PyRef> given = slots;
+  if (!python.resolve(slots)) return python.explain_failure(given);
+  for (const SlotGuard& s : slot_tensors) {
+    const at::Tensor& t = tensor_of(slots[static_cast<size_t>(s.slot)].get());
+    if (!s.guard.check(t)) return s.path + ": " + s.guard.difference(t);
+  }
   std::vector<const at::Tensor*> inputs;
   std::vector<at::Tensor> scratch;
-  if (!gather(matched_, inputs, scratch))
+  if (!gather(matched_, slots, inputs, scratch))
     return "the .grad of a tensor is None, was a tensor when recorded";
   for (size_t i = 0; i < tensors.size(); ++i)
     if (!tensors[i].check(*inputs[i]))
@@ -70,10 +114,14 @@ std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject
       return tensor_paths[i] +
              " was a tensor that the program also reads from a variable, and is another one";
   for (const GradGuard& g : grads)
-    if (g.leaf.get(inputs).grad().defined() != g.defined)
+    if (g.leaf.get(inputs, slots).grad().defined() != g.defined)
       return g.defined ? "the .grad of a parameter is None, was a tensor when recorded"
                        : "the .grad of a parameter is a tensor, was None when recorded";
-  return python.explain_failure();
+  if (!python.check()) return python.explain_failure(given);
+  return has_effects &&
+                 !effects.prepare(python, args, given_arguments(nargs, kwnames), slots, numbers)
+             ? effects.explain_failure(slots)
+             : "";
 }
 
 std::vector<GuardLine> Entry::guard_lines() const {
@@ -91,6 +139,10 @@ std::vector<GuardLine> Entry::guard_lines() const {
     lines.push_back({"grad", g.defined ? ".grad is a tensor" : ".grad is None",
                      "the program reads or writes .grad"});
   for (const GuardInfo& g : python.describe()) lines.push_back({g.kind, g.expression, g.reason});
+  for (const SlotGuard& s : slot_tensors)
+    lines.push_back({"tensor", s.path + ": " + s.guard.describe(), "differs from call to call"});
+  for (const std::string& s : effects.number_guards())
+    lines.push_back({"number", s, "computed from numbers that differ from call to call"});
   return lines;
 }
 

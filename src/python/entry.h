@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "effects.h"
 #include "modes.h"
 #include "run/compiled.h"
 #include "run/tensor_guard.h"
@@ -22,11 +23,15 @@ struct GuardLine {
   std::string reason;
 };
 
-// A tensor that the guards look at: one of the arguments' tensors, or a fixed one.
+// A tensor that the guards look at: one of the arguments' tensors, one that differs from
+// call to call, or a fixed one.
 struct TensorRef {
   int32_t argument = -1;
+  int32_t slot = -1;  // what the guards find there
   at::Tensor fixed;
-  const at::Tensor& get(const std::vector<const at::Tensor*>& arguments) const {
+  const at::Tensor& get(const std::vector<const at::Tensor*>& arguments,
+                        const std::vector<PyRef>& slots) const {
+    if (slot >= 0) return tensor_of(slots[static_cast<size_t>(slot)].get());
     return argument >= 0 ? *arguments[static_cast<size_t>(argument)] : fixed;
   }
 };
@@ -38,9 +43,22 @@ struct External {
   std::string path;  // how the program reached it
 };
 
+// The metadata of a tensor that the guards find anew in each call.
+struct SlotGuard {
+  int32_t slot;
+  run::TensorGuard guard;
+  std::string path;
+};
+
 struct GradGuard {
   TensorRef leaf;
   bool defined;  // whether leaf.grad was a tensor when the recorded call began
+};
+
+// The objects of one call that differ from call to call, and the numbers computed from them.
+struct CallObjects {
+  std::vector<PyRef> slots;
+  std::vector<PyRef> numbers;
 };
 
 class Entry {
@@ -59,6 +77,9 @@ class Entry {
   // Arguments that are also reached through Python state: they must be the very same tensor again.
   std::vector<std::pair<size_t, const void*>> fixed_arguments;
   GuardProgram python;
+  std::vector<SlotGuard> slot_tensors;
+  Effects effects;
+  bool has_effects = false;  // then they make the result as well
   std::shared_ptr<run::Compiled> program;
   uint64_t hits = 0;
   double record_milliseconds = 0;   // the recorded call, watcher and recorder included
@@ -67,7 +88,14 @@ class Entry {
   // Whether the call may be served. Then `inputs` are the program's inputs; `scratch` keeps alive
   // those that are made for the call.
   bool check(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now,
-             std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch);
+             std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch,
+             CallObjects& objects);
+  // After a successful check and run: does the effects, makes the result (new reference, or nullptr
+  // with an exception set).
+  PyObject* finish(const std::vector<at::Tensor>& outputs, PyObject* const* args, size_t nargs,
+                   const CallObjects& objects) const;
+  // A place to follow in a new recording because this entry does not serve the call; "" if none.
+  std::string place_to_follow(PyObject* const* args, size_t nargs, PyObject* kwnames);
   // The first guard that fails, in words; "" if all hold.
   std::string explain_failure(PyObject* const* args, size_t nargs, PyObject* kwnames,
                               const Modes& now);
@@ -76,10 +104,13 @@ class Entry {
 
  private:
   // All tensors that guards look at: those of the arguments, then the externals.
-  bool gather(const std::vector<PyObject*>& args, std::vector<const at::Tensor*>& all,
-              std::vector<at::Tensor>& scratch) const;
+  bool gather(const std::vector<PyObject*>& args, const std::vector<PyRef>& slots,
+              std::vector<const at::Tensor*>& all, std::vector<at::Tensor>& scratch) const;
   void drop_repeated(std::vector<const at::Tensor*>& all) const;
+  bool find_objects(PyObject* const* args, size_t nargs, PyObject* kwnames,
+                    std::vector<PyRef>& slots);
   std::vector<PyObject*> matched_;
+  std::vector<PyObject*> followed_;
 };
 
 }  // namespace fulgurite::python

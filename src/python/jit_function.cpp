@@ -108,7 +108,8 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     std::shared_ptr<Entry> entry = state.entries[i];
     inputs.clear();
     scratch.clear();
-    if (!entry->check(args, nargs, kwnames, now, inputs, scratch)) continue;
+    CallObjects objects;
+    if (!entry->check(args, nargs, kwnames, now, inputs, scratch, objects)) continue;
     std::vector<at::Tensor> outputs;
     std::string error;
     std::optional<exec::ExecutorError> executor_failure;
@@ -135,7 +136,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     }
     ++state.hits;
     ++entry->hits;
-    PyObject* result = entry->result.build(outputs, args, nargs);
+    PyObject* result = entry->finish(outputs, args, nargs, objects);
     if (i > 0 && i < state.entries.size() && state.entries[i] == entry)
       std::rotate(state.entries.begin(), state.entries.begin() + static_cast<std::ptrdiff_t>(i),
                   state.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
@@ -172,6 +173,9 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     std::string why = state.entries.front()->explain_failure(args, nargs, kwnames, now);
     state.recompiles.push_back(why.empty() ? "data took another path" : why);
     tell(self, "recompile", state.recompiles.back());
+    const std::string place = state.entries.front()->place_to_follow(args, nargs, kwnames);
+    constexpr size_t kMostPlaces = 256;
+    if (!place.empty() && state.places.size() < kMostPlaces) state.places.insert(place);
   }
   return record_call(self, state, args, nargsf, kwnames);
 }
@@ -197,10 +201,15 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(f->dict);
   if (f->state != nullptr) {
     Py_VISIT(f->state->callable.get());
+    for (const Part& p : f->state->parts) {
+      Py_VISIT(p.callable.get());
+      Py_VISIT(p.substitute.get());
+    }
     for (const auto& e : f->state->entries) {
       if (e.use_count() != 1) continue;
       if (const int r = e->arguments.traverse(visit, arg)) return r;
       if (const int r = e->python.traverse(visit, arg)) return r;
+      if (const int r = e->effects.traverse(visit, arg)) return r;
     }
   }
   return 0;
@@ -211,6 +220,7 @@ int clear(PyObject* self) {
   Py_CLEAR(f->dict);
   if (f->state != nullptr) {
     f->state->entries.clear();
+    f->state->parts.clear();
     f->state->callable = PyRef::borrow(Py_None);
   }
   return 0;
@@ -281,6 +291,28 @@ PyObject* new_jit_function(PyObject* callable, std::string name, JitOptions opti
   f->state->follow_executors();
   PyObject_GC_Track(reinterpret_cast<PyObject*>(f));
   return reinterpret_cast<PyObject*>(f);
+}
+
+namespace {
+
+// A part that has no operators, or that gives no program itself, is left alone.
+bool is_worth_calling(const JitState& part) {
+  constexpr uint64_t kMostFailures = 6;
+  constexpr size_t kFewestOperators = 2;
+  if (!part.parts.empty()) return true;
+  if (part.entries.empty()) return part.failures < kMostFailures;
+  return part.entries.front()->program->parts().functional->binds.size() >= kFewestOperators;
+}
+
+}  // namespace
+
+PyObject* call_eagerly(const JitState& state, PyObject* const* args, size_t nargsf,
+                       PyObject* kwnames) {
+  std::vector<Part> parts;  // a copy: a call inside may add some
+  for (const Part& part : state.parts)
+    if (is_worth_calling(*jit_state(part.substitute.get()))) parts.push_back(part);
+  InterceptScope scope(&parts);
+  return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
 }
 
 JitState* jit_state(PyObject* object) {

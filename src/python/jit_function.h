@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "entry.h"
 #include "exec/executor.h"
+#include "watch/intercept.h"
 
 namespace fulgurite::python {
 
@@ -40,6 +42,10 @@ struct JitState {
   uint64_t misses = 0;
   std::vector<Fallback> fallbacks;
   std::vector<std::string> recompiles;  // why each entry after the first was made
+  // Parts of a program that is refused as a whole; each substitute is a JitFunction.
+  std::vector<Part> parts;
+  // Places whose content differs from call to call (watch/follow.cpp).
+  std::unordered_set<std::string> places;
   std::string last_failure;
   uint64_t failures = 0;  // recordings that gave no program, in a row
   uint64_t skip = 0;      // calls to run eagerly before recording again
@@ -57,6 +63,9 @@ struct JitState {
 // Creates the type; called once by the module.
 PyObject* jit_function_type();
 PyObject* new_jit_function(PyObject* callable, std::string name, JitOptions options);
+// Runs the function's own Python code, with the parts of it that are compiled.
+PyObject* call_eagerly(const JitState& state, PyObject* const* args, size_t nargsf,
+                       PyObject* kwnames);
 // The state of a JitFunction, or nullptr (no exception) if the object is none.
 JitState* jit_state(PyObject* object);
 

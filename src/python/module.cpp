@@ -180,6 +180,11 @@ NB_MODULE(_C, m) {
       out.append(nb::make_tuple(f.code, f.reason, f.count));
     return out;
   });
+  m.def("_parts", [](nb::handle h) {
+    nb::list out;
+    for (const Part& p : state_of(h).parts) out.append(nb::borrow(p.substitute.get()));
+    return out;
+  });
   m.def("_recompiles", [](nb::handle h) { return state_of(h).recompiles; });
   m.def("_clear", [](nb::handle h) {
     JitState& s = state_of(h);

@@ -72,6 +72,10 @@ class RecordedCall {
     entry->arguments = ArgumentStructure::of(args_, nargs_, kwnames_, arguments_,
                                              watch_options.argument_structure, refusal);
     if (!refusal.empty()) return eager("FG-204", refusal);
+    if (!state_.places.empty()) {
+      entry->arguments.follow(state_.places, watch_options.followed);
+      watch_options.places = &state_.places;
+    }
 
     record::Recorder recorder(state_.name, &position);
     const auto names = entry->arguments.tensor_names(state_.callable.get());
@@ -124,6 +128,7 @@ class RecordedCall {
       raise_executor_error(e);
       return nullptr;
     } catch (const fulgurite::Refusal& r) {
+      if (!followed_more_) take_parts(seen);
       if (!failed(r.code(), r.message())) return nullptr;
       return result.release();
     } catch (...) {
@@ -160,7 +165,7 @@ class RecordedCall {
     if (state_.fall_back(code, reason)) tell(self_, "fallback", code + ": " + reason);
     // Recording again costs; it is worth it when the cause may go away (caches filled, state
     // created).
-    ++state_.failures;
+    if (!followed_more_) ++state_.failures;
     state_.last_failure = code + ": " + reason;
     state_.skip =
         state_.failures < 3 ? 0 : (uint64_t{1} << std::min<uint64_t>(state_.failures - 2, 10)) - 1;
@@ -232,6 +237,7 @@ class RecordedCall {
 
   void compile(record::Recorder& recorder, Entry& entry, Observation& seen, PyObject* result) {
     const auto start = Clock::now();
+    follow_changes(seen);
     for (const auto& r : seen.refusals) throw fulgurite::Refusal("FG-200", place(r.where) + r.what);
     std::unordered_map<const c10::TensorImpl*, const TensorRead*> reads;
     bool touches_grad = false;
@@ -239,6 +245,9 @@ class RecordedCall {
       if (!is_any_tensor(r.tensor)) continue;
       touches_grad = touches_grad || r.attribute_grad;
       if (r.attribute_grad) continue;
+      if (r.slot >= 0) slots_[tensor_of(r.tensor).unsafeGetTensorImpl()] = r.slot;
+      if (r.slot >= 0)
+        entry.slot_tensors.push_back({r.slot, run::TensorGuard(tensor_of(r.tensor)), r.path});
       auto& slot = reads[tensor_of(r.tensor).unsafeGetTensorImpl()];
       if (slot == nullptr || slot->path.empty()) slot = &r;
     }
@@ -249,6 +258,7 @@ class RecordedCall {
     if (!(Modes::now() == entry.modes))
       throw fulgurite::Refusal("FG-210", "the call changes a mode for its caller: " +
                                              Modes::now().difference(entry.modes));
+    bool has_effects = seen.result_number >= 0 || !seen.numbers.empty();
     for (const Effect& e : seen.effects) {
       if (e.kind == EffectKind::Backward) {
         touches_grad = true;
@@ -266,14 +276,26 @@ class RecordedCall {
         recorder.note_grad_write(tensor_of(e.holder.get()));
         continue;
       }
-      throw fulgurite::Refusal(
-          "FG-201", place(e.where) + e.text + ": an effect on Python state that outlives the call");
+      has_effects = true;
     }
 
     std::vector<PyObject*> output_objects;
-    std::string refusal;
-    entry.result = ResultStructure::of(result, args_, all_arguments(), output_objects, refusal);
-    if (!refusal.empty()) throw fulgurite::Refusal("FG-202", refusal);
+    const size_t given = all_arguments();
+    std::string expression;
+    if (has_effects) {
+      if (entry.writes_leaves)
+        throw fulgurite::Refusal("FG-188",
+                                 "the function writes a leaf that requires grad in place, and stores "
+                                 "something outside");
+      entry.effects = Effects::of(seen, result, args_, given, output_objects);
+      entry.has_effects = true;
+      expression = entry.effects.result_expression();
+    } else {
+      std::string refusal;
+      entry.result = ResultStructure::of(result, args_, given, output_objects, refusal);
+      if (!refusal.empty()) throw fulgurite::Refusal("FG-202", refusal);
+      expression = entry.result.expression();
+    }
     std::vector<at::Tensor> outputs;
     for (PyObject* o : output_objects) outputs.push_back(tensor_of(o));
 
@@ -282,7 +304,7 @@ class RecordedCall {
       if (auto it = reads.find(impl); it != reads.end())
         recorder.name_external(i, identifier(it->second->path));
     }
-    record::Recording recording = recorder.finish(outputs, entry.result.expression());
+    record::Recording recording = recorder.finish(outputs, expression);
     if (recording.refusal) throw *recording.refusal;
 
     const size_t arguments = recording.trace->inputs.size() - recording.externals.size();
@@ -296,7 +318,8 @@ class RecordedCall {
         x.tensor = tensor_ref(entry, *recording.trace, e.grad_of, recording.externals);
       } else if (auto it = reads.find(impl); it != reads.end()) {
         x.path = it->second->path;
-        x.tensor.fixed = e.tensor;
+        x.tensor.slot = it->second->slot;
+        if (x.tensor.slot < 0) x.tensor.fixed = e.tensor;
       } else {
         throw fulgurite::Refusal(
             "FG-205", "the program uses a tensor " + recording.trace->value(e.value).name +
@@ -346,7 +369,12 @@ class RecordedCall {
     TensorRef r;
     for (size_t i = 0; i < arguments_.size() && r.argument < 0; ++i)
       if (tensor_of(arguments_[i]).is_same(t)) r.argument = static_cast<int32_t>(i);
-    if (r.argument < 0) r.fixed = t;
+    if (r.argument >= 0) return r;
+    if (auto it = slots_.find(t.unsafeGetTensorImpl()); it != slots_.end()) {
+      r.slot = it->second;
+    } else {
+      r.fixed = t;
+    }
     return r;
   }
 
@@ -367,10 +395,46 @@ class RecordedCall {
       entry.grads.push_back({tensor_ref(l.leaf), l.defined_before});
   }
 
+  // The whole is refused: what it calls may still be compiled.
+  void take_parts(const Observation& seen) {
+    constexpr size_t kMostParts = 256;
+    for (const PyRef& part : seen.pure_parts) {
+      auto& parts = state_.parts;
+      const bool known = std::any_of(parts.begin(), parts.end(),
+                                     [&](const Part& p) { return p.callable.get() == part.get(); });
+      if (known || parts.size() >= kMostParts || part.get() == state_.callable.get()) continue;
+      std::string name = Py_TYPE(part.get())->tp_name;
+      if (PyFunction_Check(part.get())) {
+        const char* text =
+            PyUnicode_AsUTF8(reinterpret_cast<PyFunctionObject*>(part.get())->func_qualname);
+        if (text == nullptr) PyErr_Clear();
+        name = text != nullptr ? text : "function";
+      }
+      JitOptions options = state_.options;
+      options.fullgraph = false;
+      PyRef substitute = PyRef::steal(new_jit_function(part.get(), name, options));
+      if (substitute) parts.push_back({part, substitute});
+    }
+  }
+
+  // What the run read and changed itself: the next recording follows it instead of fixing it.
+  void follow_changes(const Observation& seen) {
+    constexpr size_t kMostPlaces = 256;
+    bool more = false;
+    for (const std::string& place : seen.changed) {
+      if (state_.places.size() >= kMostPlaces) break;
+      more = state_.places.insert(place).second || more;
+    }
+    if (!more) return;
+    followed_more_ = true;
+    throw fulgurite::Refusal("FG-203", "the call reads and changes " + seen.changed.front() +
+                                           "; the next call is recorded again, following it");
+  }
+
   // The recorded run may have filled caches that it read before: then it is not what the next one
-  // will be.
+  // will be. With effects that are replayed, it may be right for a later one.
   void check_after_run(Entry& entry) {
-    if (entry.python.check()) return;
+    if (entry.has_effects || entry.python.check()) return;
     throw fulgurite::Refusal("FG-203", "what the call read has changed when it was over (" +
                                            entry.python.explain_failure() +
                                            "); the next call is recorded again");
@@ -397,7 +461,9 @@ class RecordedCall {
   size_t nargsf_;
   size_t nargs_;
   PyObject* kwnames_;
+  bool followed_more_ = false;
   std::vector<PyObject*> arguments_;
+  std::unordered_map<const c10::TensorImpl*, int> slots_;  // tensors that differ from call to call
 };
 
 }  // namespace

@@ -162,13 +162,20 @@ void flatten(PyObject* o, std::vector<StructureNode>& nodes, std::vector<PyObjec
   nodes.push_back({Kind::Identity, 0, PyRef::borrow(o), {}});
 }
 
+struct Found {
+  std::vector<PyObject*>& tensors;
+  std::vector<PyObject*>& followed;
+  PyObject* other = nullptr;  // where an object differs by identity: it, and the recorded one
+  PyObject* recorded = nullptr;
+};
+
 // Matches `o` against the nodes from `at` on; advances it. On a difference, `why` (if given) says
 // which.
-bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at,
-                std::vector<PyObject*>& tensors, std::string* why, const std::string& path) {
+bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at, Found& found,
+                std::string* why, const std::string& path) {
   const StructureNode& n = nodes[at++];
-  auto differ = [&](const std::string& expected, const std::string& found) {
-    if (why != nullptr) *why = path + " was " + expected + " when recorded, is " + found;
+  auto differ = [&](const std::string& expected, const std::string& given) {
+    if (why != nullptr) *why = path + " was " + expected + " when recorded, is " + given;
     return false;
   };
   switch (n.kind) {
@@ -179,12 +186,20 @@ bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at
       // recorded.
       if (has_attributes(o))
         return differ("a tensor without Python attributes", "one that has some");
-      tensors.push_back(o);
+      found.tensors.push_back(o);
+      return true;
+    case Kind::Followed:
+      if (reinterpret_cast<PyObject*>(Py_TYPE(o)) != n.type.get())
+        return differ("an object of the same class", short_text(o));
+      found.followed.push_back(o);
       return true;
     case Kind::Value:
       return same_value(o, n.object.get()) || differ(repr(n.object.get()), short_text(o));
     case Kind::Identity:
-      return o == n.object.get() || differ(short_text(n.object.get()), "another object");
+      if (o == n.object.get()) return true;
+      found.other = o;
+      found.recorded = n.object.get();
+      return differ(short_text(n.object.get()), "another object");
     case Kind::Tuple:
     case Kind::List: {
       if (reinterpret_cast<PyObject*>(Py_TYPE(o)) != n.type.get())
@@ -193,7 +208,7 @@ bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at
         return differ(std::to_string(n.count) + " long",
                       std::to_string(PySequence_Fast_GET_SIZE(o)) + " long");
       for (int32_t i = 0; i < n.count; ++i)
-        if (!match_node(PySequence_Fast_GET_ITEM(o, i), nodes, at, tensors, why,
+        if (!match_node(PySequence_Fast_GET_ITEM(o, i), nodes, at, found, why,
                         why != nullptr ? path + "[" + std::to_string(i) + "]" : path))
           return false;
       return true;
@@ -209,7 +224,7 @@ bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at
         PyObject* expected = PyTuple_GET_ITEM(n.object.get(), i++);
         if (!same_value(key, expected))
           return differ("a dict with key " + repr(expected), "one with " + repr(key));
-        if (!match_node(value, nodes, at, tensors, why,
+        if (!match_node(value, nodes, at, found, why,
                         why != nullptr ? path + "[" + repr(key) + "]" : path))
           return false;
       }
@@ -220,6 +235,12 @@ bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at
       break;
   }
   return false;
+}
+
+// Objects of Python classes, whose inside is read through attributes that can be guarded.
+bool can_follow(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !is_any_tensor(o) && !PyType_Check(o);
 }
 
 bool same_names(PyObject* a, PyObject* b) {
@@ -256,15 +277,17 @@ ArgumentStructure ArgumentStructure::of(PyObject* const* args, size_t nargs, PyO
 }
 
 bool ArgumentStructure::match(PyObject* const* args, size_t nargs, PyObject* kwnames,
-                              std::vector<PyObject*>& tensors) const {
+                              std::vector<PyObject*>& tensors,
+                              std::vector<PyObject*>& followed) const {
   if (nargs != nargs_) return false;
   if (kwnames != kwnames_.get() && !same_names(kwnames, kwnames_.get())) return false;
   const size_t total =
       nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
   size_t at = 0;
   static const std::string none;
+  Found found{tensors, followed};
   for (size_t i = 0; i < total; ++i)
-    if (!match_node(args[i], nodes_, at, tensors, nullptr, none)) return false;
+    if (!match_node(args[i], nodes_, at, found, nullptr, none)) return false;
   return true;
 }
 
@@ -277,11 +300,30 @@ std::string ArgumentStructure::difference(PyObject* const* args, size_t nargs,
   const size_t total =
       nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
   size_t at = 0;
-  std::vector<PyObject*> tensors;
+  std::vector<PyObject*> tensors, followed;
+  Found found{tensors, followed};
   std::string why;
   for (size_t i = 0; i < total; ++i)
-    if (!match_node(args[i], nodes_, at, tensors, &why, argument_path(i, nargs, kwnames)))
-      return why;
+    if (!match_node(args[i], nodes_, at, found, &why, argument_path(i, nargs, kwnames))) return why;
+  return "";
+}
+
+std::string ArgumentStructure::place_to_follow(PyObject* const* args, size_t nargs,
+                                               PyObject* kwnames) const {
+  if (nargs != nargs_ || !same_names(kwnames, kwnames_.get())) return "";
+  const size_t total =
+      nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
+  size_t at = 0;
+  std::vector<PyObject*> tensors, followed;
+  Found found{tensors, followed};
+  std::string why;
+  for (size_t i = 0; i < total; ++i) {
+    if (match_node(args[i], nodes_, at, found, &why, argument_path(i, nargs, kwnames))) continue;
+    if (found.other == nullptr || !can_follow(found.other) ||
+        Py_TYPE(found.other) != Py_TYPE(found.recorded))
+      return "";
+    return why.substr(0, why.find(" was "));
+  }
   return "";
 }
 
@@ -301,6 +343,24 @@ void walk(const std::vector<StructureNode>& nodes, size_t& at, const std::string
 
 }  // namespace
 
+void ArgumentStructure::follow(const std::unordered_set<std::string>& places,
+                               std::vector<PyObject*>& followed) {
+  const size_t total =
+      nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_.get())) : 0);
+  size_t at = 0;
+  for (size_t i = 0; i < total; ++i) {
+    walk(nodes_, at, argument_path(i, nargs_, kwnames_.get()),
+         [&](const StructureNode& n, const std::string& path) {
+           if (n.kind != Kind::Identity || places.count(path) == 0) return;
+           if (!can_follow(n.object.get())) return;
+           auto& node = const_cast<StructureNode&>(n);  // ours; walk only looks
+           followed.push_back(n.object.get());
+           node.kind = Kind::Followed;
+           node.type = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(n.object.get())));
+         });
+  }
+}
+
 std::vector<std::string> ArgumentStructure::describe() const {
   std::vector<std::string> lines;
   const size_t total =
@@ -315,6 +375,9 @@ std::vector<std::string> ArgumentStructure::describe() const {
                break;
              case Kind::Identity:
                lines.push_back(path + " is " + short_text(n.object.get()));
+               break;
+             case Kind::Followed:
+               lines.push_back("type(" + path + ") is " + repr(n.type.get()));
                break;
              case Kind::List:
              case Kind::Tuple:
@@ -481,6 +544,8 @@ PyObject* put_together(const std::vector<StructureNode>& nodes, size_t& at,
       return Py_NewRef(n.object.get());
     case Kind::Argument:
       return Py_NewRef(args[n.count]);
+    case Kind::Followed:
+      break;
     case Kind::List: {
       PyObject* list = PyList_New(n.count);
       for (int32_t i = 0; list != nullptr && i < n.count; ++i) {
@@ -586,6 +651,7 @@ std::string text_of(const std::vector<StructureNode>& nodes, size_t& at, bool& l
     }
     case Kind::Identity:
     case Kind::Argument:
+    case Kind::Followed:
       literal = false;
       return "None";
   }

@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "watch/py_ref.h"
@@ -25,6 +26,7 @@ struct StructureNode {
     List,      // `count` children
     Dict,      // `count` children; `object` is the tuple of keys, in order
     Argument,  // results only: the argument object with prefix index `count`
+    Followed,  // arguments only: an object of exact type `type`; what is inside is guarded by path
     Fields,  // results only: a dataclass or dict subclass `type` with attributes; keys in `object`
   };
   Kind kind;
@@ -48,9 +50,13 @@ class ArgumentStructure {
   static ArgumentStructure of(PyObject* const* args, size_t nargs, PyObject* kwnames,
                               std::vector<PyObject*>& tensors, std::vector<PyObject*>& containers,
                               std::string& refusal);
-  // True if the call has this structure; `tensors` is filled (borrowed).
+  // Objects at these places ("args[0]['config']") are followed instead of compared by identity.
+  void follow(const std::unordered_set<std::string>& places, std::vector<PyObject*>& followed);
+  // True if the call has this structure; `tensors` and `followed` are filled (borrowed).
   bool match(PyObject* const* args, size_t nargs, PyObject* kwnames,
-             std::vector<PyObject*>& tensors) const;
+             std::vector<PyObject*>& tensors, std::vector<PyObject*>& followed) const;
+  // The first place where another object of the same class is given; "" if there is none.
+  std::string place_to_follow(PyObject* const* args, size_t nargs, PyObject* kwnames) const;
   // The first difference, in words.
   std::string difference(PyObject* const* args, size_t nargs, PyObject* kwnames) const;
   // One line per leaf that is no tensor: "args[1] == 2".

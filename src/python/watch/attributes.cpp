@@ -315,6 +315,7 @@ void Recording::write_attribute(PyObject* object, PyObject* name, PyObject* valu
   }
   if (is_born(object)) return;
   name = canonical(name);
+  if (!value && !PyType_Check(object)) read_attribute(object, name, true);  // that it was there
   PyObject* dict = PyModule_Check(object) ? reinterpret_cast<ModuleObject*>(object)->dict
                    : PyType_Check(object) ? nullptr
                                           : instance_dict(object);

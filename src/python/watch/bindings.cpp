@@ -62,6 +62,10 @@ nb::tuple watch_call(nb::object callable, nb::tuple args, nb::dict kwargs) {
   PyObject* result =
       watch(callable.ptr(), values.data(), nb::len(args),
             nb::len(kwnames) > 0 ? kwnames.ptr() : nullptr, options, watched->observation);
+  // Only for a caller that makes a program of the run; nothing of it may be kept alive here.
+  watched->observation.known = KnownObjects();
+  watched->observation.slots.clear();
+  watched->observation.pure_parts.clear();
   if (!result) throw nb::python_error();
   return nb::make_tuple(nb::steal(result),
                         nb::cast(watched.release(), nb::rv_policy::take_ownership));

@@ -58,6 +58,10 @@ void Call::apply(const CalleeModel& model) {
       if (!first) return;
       if (is_tensor(first)) return;
       read_values(false, 1);
+      if (PyList_CheckExact(first) && method_name() == "append" && a_.size() == 2 &&
+          !r_.is_born(first)) {
+        return r_.append(first, tuple_of(a_, 1).get());
+      }
       if (compares_items()) r_.read_all(first, /*deep=*/true);
       if (!r_.is_born(first) && !changes_nothing(first, second))
         r_.mutate(first, method_name(), tuple_of(a_, 1).get());

@@ -28,6 +28,7 @@ bool items_match(PyObject* const* current, Py_ssize_t n, PyObject* expected) {
   PyObject* const* wanted = &PyTuple_GET_ITEM(expected, 0);
   if (n == 0 || std::memcmp(current, wanted, n * sizeof(PyObject*)) == 0) return true;
   for (Py_ssize_t i = 0; i < n; ++i) {
+    if (wanted[i] == any_item()) continue;
     if (!matches(current[i], wanted[i], match_by(wanted[i]))) return false;
   }
   return true;
@@ -41,6 +42,7 @@ bool dict_matches(PyObject* dict, PyObject* expected) {
     PyObject* expected_key = PyTuple_GET_ITEM(expected, i++);
     PyObject* expected_value = PyTuple_GET_ITEM(expected, i++);
     if (!matches(key, expected_key, match_by(expected_key))) return false;
+    if (expected_value == any_item()) continue;
     if (!matches(value, expected_value, match_by(expected_value))) return false;
   }
   return true;
@@ -103,15 +105,72 @@ PyObject* call_again(const Fact& fact) {
   return value;
 }
 
-bool fact_holds(const Fact& fact) {
-  PyObject* holder = fact.holder.get();
+PyObject* any_item() {
+  static PyObject* sentinel = PyUnicode_InternFromString("<any>");
+  return sentinel;
+}
+
+namespace {
+
+// What the fact finds in `holder`: a new reference or null. Only of kinds that find one object.
+PyRef find(const Fact& fact, PyObject* holder, bool* unsafe) {
+  switch (fact.kind) {
+    case FactKind::DictItem:
+      if (!PyDict_Check(holder)) break;
+      return PyRef::borrow(dict_lookup(holder, fact.key.get(), unsafe));
+    case FactKind::TypeAttribute:
+      return PyRef::borrow(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(holder), fact.key.get()));
+    case FactKind::Cell:
+      return PyRef::borrow(PyCell_GET(holder));
+    case FactKind::ListItem:
+      if (!PyList_Check(holder) || fact.number >= PyList_GET_SIZE(holder)) break;
+      return PyRef::borrow(PyList_GET_ITEM(holder, fact.number));
+    case FactKind::TupleItem:
+      if (!PyTuple_Check(holder) || fact.number >= PyTuple_GET_SIZE(holder)) break;
+      return PyRef::borrow(PyTuple_GET_ITEM(holder, fact.number));
+    case FactKind::Slot:
+      return PyRef::steal(slot_value(holder, fact.extra.get()));
+    case FactKind::Getset:
+      return PyRef::steal(getset_value(holder, fact.extra.get()));
+    case FactKind::CallResult:
+      return PyRef::steal(call_again(fact));
+    case FactKind::TypeOf:
+      return PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(holder)));
+    case FactKind::InstanceDict: {
+      PyObject** address = _PyObject_GetDictPtr(holder);
+      return PyRef::borrow(address != nullptr ? *address : nullptr);
+    }
+    case FactKind::WeakReference:
+      return PyRef::borrow(reinterpret_cast<PyWeakReference*>(holder)->wr_object);
+    case FactKind::ContextVariable: {
+      PyObject* value = nullptr;
+      ErrorAside aside;
+      if (PyContextVar_Get(holder, nullptr, &value) < 0) PyErr_Clear();
+      return PyRef::steal(value);
+    }
+    default:
+      break;
+  }
+  return {};
+}
+
+bool is_of_type(PyObject* object, const Fact& fact) {
+  if (object == nullptr || reinterpret_cast<PyObject*>(Py_TYPE(object)) != fact.expected.get())
+    return false;
+  if (PyTuple_Check(object)) return PyTuple_GET_SIZE(object) == fact.length;
+  if (!is_tensor(object)) return true;
+  // What Python code set on a tensor may be read by the program; that was not recorded.
+  PyObject** dict = _PyObject_GetDictPtr(object);
+  return dict == nullptr || *dict == nullptr || PyDict_GET_SIZE(*dict) == 0;
+}
+
+}  // namespace
+
+bool fact_holds(const Fact& fact, const std::vector<PyRef>& slots, PyRef* found) {
+  PyObject* holder = fact.holder_slot >= 0 ? slots[static_cast<size_t>(fact.holder_slot)].get()
+                                           : fact.holder.get();
   PyObject* expected = fact.expected.get();
   switch (fact.kind) {
-    case FactKind::DictItem: {
-      bool unsafe = false;
-      PyObject* value = dict_lookup(holder, fact.key.get(), &unsafe);
-      return !unsafe && matches(value, expected, fact.by);
-    }
     case FactKind::DictAll:
       return dict_matches(holder, expected);
     case FactKind::DictLength:
@@ -121,62 +180,45 @@ bool fact_holds(const Fact& fact) {
       return keys &&
              items_match(&PyTuple_GET_ITEM(keys.get(), 0), PyTuple_GET_SIZE(keys.get()), expected);
     }
-    case FactKind::TypeAttribute:
-      return matches(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(holder), fact.key.get()),
-                     expected, fact.by);
-    case FactKind::Cell:
-      return matches(PyCell_GET(holder), expected, fact.by);
     case FactKind::ListAll:
       return items_match(reinterpret_cast<PyListObject*>(holder)->ob_item, PyList_GET_SIZE(holder),
                          expected);
     case FactKind::ListLength:
       return PyList_GET_SIZE(holder) == fact.number;
-    case FactKind::ListItem:
-      return fact.number < PyList_GET_SIZE(holder) &&
-             matches(PyList_GET_ITEM(holder, fact.number), expected, fact.by);
     case FactKind::SetAll:
       return set_matches(holder, expected);
     case FactKind::SetContains:
       return set_contains(holder, fact.key.get()) == (fact.number != 0);
-    case FactKind::Slot: {
-      PyRef value = PyRef::steal(slot_value(holder, fact.extra.get()));
-      return matches(value.get(), expected, fact.by);
-    }
-    case FactKind::Getset: {
-      PyRef value = PyRef::steal(getset_value(holder, fact.extra.get()));
-      return matches(value.get(), expected, fact.by);
-    }
     case FactKind::FunctionCode: {
       auto* function = reinterpret_cast<PyFunctionObject*>(holder);
       return function->func_code == expected && function->func_kwdefaults == fact.key.get() &&
              (function->func_defaults == fact.extra.get() ||
               values_equal(function->func_defaults, fact.extra.get()));
     }
-    case FactKind::CallResult: {
-      PyRef value = PyRef::steal(call_again(fact));
-      return matches(value.get(), expected, fact.by);
-    }
-    case FactKind::TypeOf:
-      return reinterpret_cast<PyObject*>(Py_TYPE(holder)) == expected;
-    case FactKind::InstanceDict: {
-      PyObject** address = _PyObject_GetDictPtr(holder);
-      return address && *address == expected;
-    }
-    case FactKind::WeakReference:
-      return reinterpret_cast<PyWeakReference*>(holder)->wr_object == expected;
-    case FactKind::ContextVariable: {
-      PyObject* value = nullptr;
-      ErrorAside aside;
-      if (PyContextVar_Get(holder, nullptr, &value) < 0) PyErr_Clear();
-      PyRef owned = PyRef::steal(value);
-      return matches(value, expected, fact.by);
-    }
+    default:
+      break;
   }
-  return false;
+  bool unsafe = false;
+  PyRef value = find(fact, holder, &unsafe);
+  if (unsafe) return false;
+  if (found != nullptr) *found = value;
+  switch (fact.by) {
+    case MatchBy::Type:
+      return is_of_type(value.get(), fact);
+    case MatchBy::Same:
+      return value.get() == slots[static_cast<size_t>(fact.length)].get();
+    default:
+      return matches(value.get(), expected, fact.by);
+  }
 }
 
-std::string current_value(const Fact& fact) {
-  PyObject* holder = fact.holder.get();
+std::string current_value(const Fact& fact, const std::vector<PyRef>& slots) {
+  PyObject* holder = fact.holder_slot >= 0 ? slots[static_cast<size_t>(fact.holder_slot)].get()
+                                           : fact.holder.get();
+  if (fact.by == MatchBy::Type) {
+    PyRef value = find(fact, holder, nullptr);
+    return value ? "a " + std::string(Py_TYPE(value.get())->tp_name) : "<absent>";
+  }
   switch (fact.kind) {
     case FactKind::DictItem:
       return describe_object(dict_lookup(holder, fact.key.get(), nullptr));
@@ -222,17 +264,19 @@ std::string current_value(const Fact& fact) {
       return describe_object(reinterpret_cast<PyWeakReference*>(holder)->wr_object);
     case FactKind::ContextVariable:
       return "another value";
+    case FactKind::TupleItem:
+      return describe_object(find(fact, holder, nullptr).get());
   }
   return "?";
 }
 
 const char* fact_kind_name(FactKind kind) {
   static constexpr const char* names[] = {
-      "dict_item",    "dict_all",      "dict_length",    "ordered_all",     "type_attribute",
-      "cell",         "list_all",      "list_length",    "list_item",       "set_all",
-      "set_contains", "slot",          "getset",         "function",        "call_result",
-      "type_of",      "instance_dict", "weak_reference", "context_variable"};
-  static_assert(std::size(names) == static_cast<size_t>(FactKind::ContextVariable) + 1);
+      "dict_item",    "dict_all",      "dict_length",    "ordered_all",      "type_attribute",
+      "cell",         "list_all",      "list_length",    "list_item",        "set_all",
+      "set_contains", "slot",          "getset",         "function",         "call_result",
+      "type_of",      "instance_dict", "weak_reference", "context_variable", "tuple_item"};
+  static_assert(std::size(names) == static_cast<size_t>(FactKind::TupleItem) + 1);
   return names[static_cast<size_t>(kind)];
 }
 

@@ -23,9 +23,12 @@ PyObject** slot_address(const Fact& fact) {
 
 }  // namespace
 
-GuardTable::GuardTable(std::vector<Fact> facts, std::vector<std::string> roots,
-                       std::vector<PyRef> tensors)
-    : facts_(std::move(facts)), roots_(std::move(roots)), tensors_(std::move(tensors)) {
+GuardTable::GuardTable(Facts facts, std::vector<std::string> roots, std::vector<PyRef> tensors,
+                       size_t slots)
+    : slots_(slots),
+      facts_(std::move(facts)),
+      roots_(std::move(roots)),
+      tensors_(std::move(tensors)) {
   compile();
 }
 
@@ -35,6 +38,10 @@ void GuardTable::compile() {
     const Fact& fact = facts_[i];
     PyObject* holder = fact.holder.get();
     PyObject* expected = fact.expected.get();
+    if (fact.is_dynamic()) {
+      dynamic_.push_back(i);
+      continue;
+    }
     auto word = [&](PyObject** address, PyObject* value) { words_.push_back({address, value, i}); };
     switch (fact.kind) {
       case FactKind::DictItem:
@@ -92,16 +99,36 @@ void GuardTable::compile() {
   check();  // fills in the tags of what holds already
 }
 
+const std::vector<PyRef> no_slots;
+
+bool GuardTable::resolve(std::vector<PyRef>& slots) const {
+  slots.resize(slots_);
+  for (uint32_t i : dynamic_) {
+    const Fact& fact = facts_[i];
+    PyRef found;
+    if (!fact_holds(fact, slots, &found)) return false;
+    if (fact.slot >= 0) slots[static_cast<size_t>(fact.slot)] = std::move(found);
+  }
+  return true;
+}
+
+bool GuardTable::holds_facts_about(PyObject* object) const {
+  for (const Fact& fact : facts_) {
+    if (!fact.is_dynamic() && fact.holder.get() == object) return true;
+  }
+  return false;
+}
+
 bool GuardTable::all_hold(uint32_t begin, uint32_t end) const {
   for (uint32_t i = begin; i < end; ++i) {
-    if (!fact_holds(facts_[grouped_[i]])) return false;
+    if (!fact_holds(facts_[grouped_[i]], no_slots)) return false;
   }
   return true;
 }
 
 bool GuardTable::check() {
   for (const Word& word : words_) {
-    if (*word.address != word.expected && !fact_holds(facts_[word.fact])) [[unlikely]] {
+    if (*word.address != word.expected && !fact_holds(facts_[word.fact], no_slots)) [[unlikely]] {
       return false;
     }
   }
@@ -119,17 +146,39 @@ bool GuardTable::check() {
     }
   }
   for (uint32_t i : untagged_) {
-    if (!fact_holds(facts_[i])) return false;
+    if (!fact_holds(facts_[i], no_slots)) return false;
   }
   return true;
 }
 
-std::string GuardTable::explain_failure() {
+std::string GuardTable::explain_failure(const std::vector<PyRef>& given) {
   PathPrinter printer(facts_, roots_);
+  std::vector<PyRef> slots = given;
+  slots.resize(slots_);
   for (const Fact& fact : facts_) {
-    if (fact_holds(fact)) continue;
+    PyRef found;
+    if (fact_holds(fact, slots, &found)) {
+      if (fact.slot >= 0) slots[static_cast<size_t>(fact.slot)] = std::move(found);
+      continue;
+    }
     return printer.expression(fact) + " (read at " + short_location(fact.place) + ") is now " +
-           current_value(fact);
+           current_value(fact, slots);
+  }
+  return "";
+}
+
+// The place behind the first failing fact, if following it by type would help; else "".
+std::string GuardTable::changing_place(const std::vector<PyRef>& given) const {
+  PathPrinter printer(facts_, roots_);
+  std::vector<PyRef> slots = given;
+  slots.resize(slots_);
+  for (const Fact& fact : facts_) {
+    PyRef found;
+    if (fact_holds(fact, slots, &found)) {
+      if (fact.slot >= 0) slots[static_cast<size_t>(fact.slot)] = std::move(found);
+      continue;
+    }
+    return place_to_follow(printer, fact, found.get(), slots);
   }
   return "";
 }
@@ -167,12 +216,23 @@ GuardProgram::GuardProgram(GuardProgram&&) noexcept = default;
 GuardProgram& GuardProgram::operator=(GuardProgram&&) noexcept = default;
 GuardProgram::~GuardProgram() = default;
 
+bool GuardProgram::resolve(std::vector<PyRef>& slots) const {
+  return !table_ || table_->resolve(slots);
+}
+std::string GuardProgram::changing_place(const std::vector<PyRef>& given) const {
+  return table_ ? table_->changing_place(given) : "";
+}
+bool GuardProgram::holds_facts_about(PyObject* object) const {
+  return table_ && table_->holds_facts_about(object);
+}
 bool GuardProgram::check() { return !table_ || table_->check(); }
 size_t GuardProgram::size() const { return table_ ? table_->size() : 0; }
 std::vector<GuardInfo> GuardProgram::describe() const {
   return table_ ? table_->describe() : std::vector<GuardInfo>();
 }
-std::string GuardProgram::explain_failure() { return table_ ? table_->explain_failure() : ""; }
+std::string GuardProgram::explain_failure(const std::vector<PyRef>& given) {
+  return table_ ? table_->explain_failure(given) : "";
+}
 int GuardProgram::traverse(visitproc visit, void* arg) const {
   return table_ ? table_->traverse(visit, arg) : 0;
 }

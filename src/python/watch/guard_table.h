@@ -1,6 +1,9 @@
 // The facts of a recording and the flat program that checks them.
 //
-// A Fact says: looking for `key` in `holder`, in the way of `kind`, gives `expected`. The check is
+// A Fact says: looking for `key` in `holder`, in the way of `kind`, gives `expected`. Some facts
+// are *dynamic*: what they find differs from call to call, goes to a slot, and may be the holder of
+// further facts. Those are checked one by one, in the order in which they were recorded, by
+// `resolve`. For all others the check is
 // three passes over flat arrays, in order of cost:
 //   words    *address == expected           cells, instance dicts, function code, types, slots
 //   dicts    dict version tag unchanged     all facts about one dict stand behind one compare
@@ -13,6 +16,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -42,6 +46,7 @@ enum class FactKind : uint8_t {
   InstanceDict,   // the object that is holder.__dict__
   WeakReference,  // what a weakref points to
   ContextVariable,
+  TupleItem,  // number: index
 };
 
 // A place in a program, resolved to a line only when someone asks.
@@ -63,7 +68,18 @@ struct Fact {
   int parent =
       0;  // the fact through which the holder was reached, or a root (see GuardTable::roots)
   Place place;
+  int slot = -1;          // where what is found goes
+  int holder_slot = -1;   // where the holder comes from; -1: it is `holder`
+  Py_ssize_t length = 0;  // MatchBy::Type with a tuple type: how long it is; Same: the slot
+  int node = -1;          // of numbers that differ from call to call: its node (arithmetic.h)
+  std::string text{};     // of a dynamic fact: its access, as its objects are not kept
+  bool is_dynamic() const { return slot >= 0 || holder_slot >= 0 || by == MatchBy::Same; }
 };
+
+// Stands for an item of a ListAll or DictAll that a fact of its own is about.
+PyObject* any_item();
+
+using Facts = std::deque<Fact>;  // references stay valid while facts are added
 
 // How the state behind some kinds of fact is read, without running Python code.
 PyObject* ordered_keys(PyObject* ordered_dict);                  // a new tuple, in order
@@ -71,20 +87,26 @@ bool set_contains(PyObject* set, PyObject* key);                 // by a scan
 PyObject* slot_value(PyObject* holder, PyObject* descriptor);    // new reference or null
 PyObject* getset_value(PyObject* holder, PyObject* descriptor);  // new reference or null
 
-bool fact_holds(const Fact& fact);
+// `slots`: the objects in the slots so far; `found`, if given, gets what was found (a dynamic fact
+// only).
+bool fact_holds(const Fact& fact, const std::vector<PyRef>& slots, PyRef* found = nullptr);
 // What the fact finds now, printed.
-std::string current_value(const Fact& fact);
+std::string current_value(const Fact& fact, const std::vector<PyRef>& slots);
 
 constexpr int kNoParent = -1;  // root i is written as -2 - i
 
 class GuardTable {
  public:
-  GuardTable(std::vector<Fact> facts, std::vector<std::string> roots, std::vector<PyRef> tensors);
+  GuardTable(Facts facts, std::vector<std::string> roots, std::vector<PyRef> tensors, size_t slots);
 
+  // The dynamic facts. `slots` begins with the objects that the caller gives and gets the rest.
+  bool resolve(std::vector<PyRef>& slots) const;
   bool check();
+  std::string changing_place(const std::vector<PyRef>& given) const;
+  bool holds_facts_about(PyObject* object) const;
   size_t size() const { return facts_.size(); }
   std::vector<GuardInfo> describe() const;
-  std::string explain_failure();
+  std::string explain_failure(const std::vector<PyRef>& given);
   int traverse(visitproc visit, void* arg) const;
 
  private:
@@ -111,8 +133,10 @@ class GuardTable {
   std::vector<DictGroup> dicts_;
   std::vector<TypeGroup> types_;
   std::vector<uint32_t> untagged_;
+  std::vector<uint32_t> dynamic_;
+  size_t slots_ = 0;
   std::vector<uint32_t> grouped_;
-  std::vector<Fact> facts_;
+  Facts facts_;
   std::vector<std::string> roots_;
   std::vector<PyRef> tensors_;
 };
@@ -120,7 +144,7 @@ class GuardTable {
 // How the objects that facts talk about are written: "self.layers[0].weight".
 class PathPrinter {
  public:
-  PathPrinter(const std::vector<Fact>& facts, const std::vector<std::string>& roots)
+  PathPrinter(const Facts& facts, const std::vector<std::string>& roots)
       : facts_(facts), roots_(roots) {}
   std::string object(PyObject* object, int parent, int depth = 0) const;
   std::string access(const Fact& fact, int depth = 0) const;  // what the fact looks at
@@ -129,9 +153,14 @@ class PathPrinter {
  private:
   std::string inside(const Fact& container, PyObject* object, int depth) const;
   const Fact* fact_of(int parent) const;
-  const std::vector<Fact>& facts_;
+  const Facts& facts_;
   const std::vector<std::string>& roots_;
 };
+
+// The place that a fact looks at, if it found another object of the same kind than it expects:
+// following what is there may serve both. "" otherwise.
+std::string place_to_follow(const PathPrinter& printer, const Fact& fact, PyObject* found,
+                            const std::vector<PyRef>& slots);
 
 const char* fact_kind_name(FactKind kind);
 

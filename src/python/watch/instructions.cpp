@@ -8,26 +8,10 @@
 #include "callees.h"
 #include "events.h"
 #include "opcodes.h"
+#include "track.h"
 
 namespace fulgurite::python::watching {
 namespace {
-
-struct Instruction {
-  int opcode;
-  int argument;
-};
-
-Instruction decode(const _PyInterpreterFrame* frame) {
-  const _Py_CODEUNIT* at = frame->prev_instr;
-  int opcode = general_opcode(_Py_OPCODE(*at));
-  int argument = _Py_OPARG(*at);
-  while (opcode == EXTENDED_ARG) {  // one event stands for the prefix and what follows
-    ++at;
-    opcode = general_opcode(_Py_OPCODE(*at));
-    argument = argument << 8 | _Py_OPARG(*at);
-  }
-  return {opcode, argument};
-}
 
 std::string type_text(PyObject* object) { return Py_TYPE(object)->tp_name; }
 
@@ -498,7 +482,13 @@ class Step {
 
 void on_instruction(Recording& recording, Frame& frame) {
   if (frame.pending) look_at_result(recording, frame);
+  const bool tracks = recording.tracks_numbers();
+  if (tracks) {
+    take_number_result(recording, frame);
+    track_operands(recording, frame);
+  }
   Step(recording, frame).run();
+  if (recording.tracks_numbers()) track_results(recording, frame);
 }
 
 }  // namespace fulgurite::python::watching

@@ -51,4 +51,22 @@ constexpr std::array<uint8_t, 256> make_general_opcodes() {
 inline constexpr std::array<uint8_t, 256> kGeneralOpcodes = make_general_opcodes();
 inline int general_opcode(int opcode) { return kGeneralOpcodes[opcode & 255]; }
 
+// The instruction that a frame is about to run; include internals.h first.
+struct Instruction {
+  int opcode;
+  int argument;
+};
+
+inline Instruction decode(const _PyInterpreterFrame* frame) {
+  const _Py_CODEUNIT* at = frame->prev_instr;
+  int opcode = general_opcode(_Py_OPCODE(*at));
+  int argument = _Py_OPARG(*at);
+  while (opcode == EXTENDED_ARG) {  // one event stands for the prefix and what follows
+    ++at;
+    opcode = general_opcode(_Py_OPCODE(*at));
+    argument = argument << 8 | _Py_OPARG(*at);
+  }
+  return {opcode, argument};
+}
+
 }  // namespace fulgurite::python::watching

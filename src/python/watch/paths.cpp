@@ -43,14 +43,14 @@ const Fact* PathPrinter::fact_of(int parent) const {
 }
 
 std::string PathPrinter::object(PyObject* object, int parent, int depth) const {
-  if (depth > 24) return "...";
+  if (depth > 24 || object == nullptr) return "...";
   std::string name;
   if (PyType_Check(object)) return type_name(object);
   if (PyModule_Check(object))
     return is_namespace(PyModule_GetDict(object), &name) ? name : "module";
   if (parent <= -2) return roots_[-2 - parent];
   if (const Fact* fact = fact_of(parent)) {
-    if (fact->expected.get() == object) return access(*fact, depth + 1);
+    if (fact->slot >= 0 || fact->expected.get() == object) return access(*fact, depth + 1);
     return inside(*fact, object, depth + 1);
   }
   if (is_namespace(object, &name)) return name;
@@ -95,12 +95,13 @@ std::string PathPrinter::inside(const Fact& fact, PyObject* object, int depth) c
 
 std::string PathPrinter::access(const Fact& fact, int depth) const {
   if (depth > 24) return "...";
+  if (!fact.text.empty()) return fact.text;
   PyObject* key = fact.key.get();
   std::string holder = object(fact.holder.get(), fact.parent, depth + 1);
   switch (fact.kind) {
     case FactKind::DictItem: {
       const Fact* via = fact_of(fact.parent);
-      if (via && via->expected.get() == fact.holder.get()) {
+      if (via && (via->slot >= 0 || via->expected.get() == fact.holder.get())) {
         if (via->kind == FactKind::InstanceDict) {
           return attribute(object(via->holder.get(), via->parent, depth + 1), key);
         }
@@ -131,7 +132,7 @@ std::string PathPrinter::access(const Fact& fact, int depth) const {
     case FactKind::Cell:
       return "closure " + text_of(key);
     case FactKind::ListItem:
-      return holder + "[" + std::to_string(fact.number) + "]";
+      return holder + subscript(key);
     case FactKind::SetContains:
       return "(" + describe_object(key) + " in " + holder + ")";
     case FactKind::Slot:
@@ -151,6 +152,8 @@ std::string PathPrinter::access(const Fact& fact, int depth) const {
       return holder + "()";
     case FactKind::ContextVariable:
       return holder + ".get()";
+    case FactKind::TupleItem:
+      return holder + "[" + std::to_string(fact.number) + "]";
   }
   return "?";
 }
@@ -186,6 +189,10 @@ std::string PathPrinter::expression(const Fact& fact) const {
       return left + " == " + describe_object(fact.expected.get());
     case MatchBy::Identity:
       return left + " is " + describe_object(fact.expected.get());
+    case MatchBy::Type:
+      return "type(" + left + ") is " + describe_object(fact.expected.get());
+    case MatchBy::Same:
+      return left + " is the object that was found before";
   }
   return left;
 }

@@ -74,8 +74,7 @@ void Recording::read_cell(PyObject* cell, PyObject* name) {
   if (is_born(cell) || was_written(cell, nullptr)) return;
   if (has_fact(FactKind::Cell, cell, nullptr)) return;
   PyObject* value = PyCell_GET(cell);
-  Fact& fact = add_fact(FactKind::Cell, cell, nullptr, value, match_by(value));
-  fact.key = PyRef::borrow(name);
+  add_fact(FactKind::Cell, cell, nullptr, value, match_by(value), name);
 }
 
 void Recording::read_function(PyObject* object) {
@@ -92,7 +91,7 @@ void Recording::read_function(PyObject* object) {
 }
 
 void Recording::read_list_item(PyObject* list, PyObject* index) {
-  if (needs_no_fact(list) || all_written_.count(list)) return;
+  if (needs_no_fact(list) || all_written_.count(list) || was_appended_to(list)) return;
   if (!PyLong_CheckExact(index)) return read_all(list);
   Py_ssize_t size = PyList_GET_SIZE(list);
   Py_ssize_t i = PyLong_AsSsize_t(index);
@@ -111,6 +110,7 @@ void Recording::read_length(PyObject* container) {
   container = behind_proxy(container);
   if (needs_no_fact(container) || all_written_.count(container)) return;
   if (PyList_Check(container)) {
+    if (was_appended_to(container)) return;
     if (has_fact(FactKind::ListLength, container, nullptr)) return;
     add_fact(FactKind::ListLength, container, nullptr, nullptr, MatchBy::Value).number =
         PyList_GET_SIZE(container);
@@ -152,8 +152,10 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
   PyTypeObject* type = Py_TYPE(container);
   bool no_fact = needs_no_fact(container) || all_written_.count(container);
   if (PyList_Check(container)) {
-    if (!no_fact && !has_fact(FactKind::ListAll, container, nullptr)) {
+    if (!no_fact && !was_appended_to(container) &&
+        !has_fact(FactKind::ListAll, container, nullptr)) {
       PyRef items = PyRef::steal(PyList_AsTuple(container));
+      separate_items(container, items.get());
       add_fact(FactKind::ListAll, container, nullptr, items.get(), MatchBy::Identity);
     }
     if (!deep) return;
@@ -173,6 +175,7 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
         PyTuple_SET_ITEM(items.get(), i++, Py_NewRef(key));
         PyTuple_SET_ITEM(items.get(), i++, Py_NewRef(value));
       }
+      separate_items(container, items.get());
       add_fact(FactKind::DictAll, container, nullptr, items.get(), MatchBy::Identity);
       if (PyODict_Check(container) && PyDict_GET_SIZE(container) > 1) read_order(container);
     }

@@ -36,13 +36,14 @@ const Names& names() {
 
 Recording::Recording(AddressSet* born, const WatchOptions& options)
     : born_(born), start_tag_(version_now()), canonical_keys_(PyRef::steal(PyDict_New())) {
-  facts_.reserve(1024);
   index_.reserve(4096);
   known_.reserve(4096);
   frames.reserve(64);
   for (PyObject* container : options.argument_structure) arguments_.insert(container);
   on_grad_access_ = options.on_grad_access;
   grad_context_ = options.context;
+  places_ = options.places;
+  for (PyObject* object : options.followed) new_slot(object);
 }
 
 Recording::~Recording() {
@@ -167,7 +168,7 @@ std::string short_location(const Place& place) {
 
 // `dedup_key` is the fact's key, except where a kind has but one fact per holder.
 Fact& Recording::add_fact(FactKind kind, PyObject* holder, PyObject* dedup_key, PyObject* expected,
-                          MatchBy by) {
+                          MatchBy by, PyObject* key) {
   int number = static_cast<int>(facts_.size());
   index_.emplace(Key{static_cast<int>(kind), holder, dedup_key}, number);
   if (facts_.size() >= kMostFacts && !over) {
@@ -175,11 +176,13 @@ Fact& Recording::add_fact(FactKind kind, PyObject* holder, PyObject* dedup_key, 
     over = true;
   }
   auto parent = known_.find(holder);
-  facts_.push_back(Fact{kind, by, PyRef::borrow(holder), PyRef::borrow(dedup_key),
+  facts_.push_back(Fact{kind, by, PyRef::borrow(holder), PyRef::borrow(key ? key : dedup_key),
                         PyRef::borrow(expected), PyRef(), 0,
                         parent == known_.end() ? kNoParent : parent->second, here()});
-  know(expected, number);
-  return facts_.back();
+  Fact& fact = facts_.back();
+  if (places_ != nullptr || !slot_of_.empty()) follow(fact, number);
+  if (fact.slot < 0) know(expected, number);
+  return fact;
 }
 
 // One object per key, so that equal keys that are different objects share facts.
@@ -209,14 +212,22 @@ bool Recording::changed_unseen(PyObject* dict) const {
 }
 
 bool Recording::was_written(PyObject* container, PyObject* key) const {
-  return all_written_.count(container) || written_.count({0, container, key});
+  if (!all_written_.count(container) && !written_.count({0, container, key})) return false;
+  note_number(-1, container, key);
+  return true;
 }
 
 void Recording::mark_written(PyObject* container, PyObject* key) {
   if (PyDict_Check(container)) see_dict(container);
   know(container, kNoParent);
-  written_.insert({0, container, canonical(key)});
+  const Key place{0, container, canonical(key)};
+  written_.insert(place);
   partly_written_.insert(container);
+  if (storing_ >= 0) {
+    written_numbers_[place] = storing_;
+  } else {
+    written_numbers_.erase(place);
+  }
 }
 
 void Recording::mark_all_written(PyObject* container) {
@@ -227,6 +238,7 @@ void Recording::mark_all_written(PyObject* container) {
 
 void Recording::effect(EffectKind kind, PyObject* holder, PyObject* key, PyObject* value,
                        std::string text) {
+  if (kind == EffectKind::Io || kind == EffectKind::Other) ++impure_;
   if (effects_.size() >= kMostEffects) {
     if (!over)
       refuse("changes too much state: more than " + std::to_string(kMostEffects) + " writes");
@@ -234,7 +246,8 @@ void Recording::effect(EffectKind kind, PyObject* holder, PyObject* key, PyObjec
     return;
   }
   effects_.push_back({kind, PyRef::borrow(holder), PyRef::borrow(key), PyRef::borrow(value),
-                      std::move(text), locate(here()), holder && is_born(holder)});
+                      std::move(text), locate(here()), holder && is_born(holder),
+                      holder && all_written_.count(holder) != 0, std::exchange(storing_, -1)});
 }
 
 void Recording::stop_if_too_long() {
@@ -244,6 +257,7 @@ void Recording::stop_if_too_long() {
 }
 
 void Recording::refuse(const std::string& what) {
+  ++impure_;
   if (over) return;
   SourceLocation where = locate(here());
   if (!refusal_texts_.insert(what + "\n" + where.file + std::to_string(where.line)).second) return;
@@ -301,7 +315,7 @@ void Recording::refuse_unseen_changes() {
   }
   PathPrinter printer(facts_, roots_);
   for (const Fact& fact : facts_) {
-    if (fact_holds(fact) || is_explained(fact)) continue;
+    if (fact_holds(fact, slot_objects_) || is_explained(fact)) continue;
     refuse("changes " + printer.access(fact) + " in a way that the watcher did not see");
   }
 }
@@ -309,6 +323,7 @@ void Recording::refuse_unseen_changes() {
 void Recording::finish(Observation& out) {
   ErrorAside aside;
   refuse_unseen_changes();
+  find_changes(out);
   for (auto& [object, parent] : known_) {
     if (is_tensor(object) && !is_born(object) && !is_argument(object)) {
       out.tensors.push_back({object, path(object), false});
@@ -321,12 +336,20 @@ void Recording::finish(Observation& out) {
   std::sort(out.tensors.begin(), out.tensors.end(),
             [](const TensorRead& a, const TensorRead& b) { return a.path < b.path; });
   out.effects = std::move(effects_);
+  out.pure_parts = std::move(pure_parts_);
   out.refusals = std::move(refusals_);
   out.opcodes = opcodes;
+  hand_over_slots(out);
   std::vector<PyRef> tensors;  // facts own all but those inside defaults and the like
-  for (const TensorRead& read : out.tensors) tensors.push_back(PyRef::borrow(read.tensor));
-  out.guards = GuardProgram(
-      std::make_unique<GuardTable>(std::move(facts_), std::move(roots_), std::move(tensors)));
+  for (const TensorRead& read : out.tensors) {
+    if (read.slot < 0) tensors.push_back(PyRef::borrow(read.tensor));
+  }
+  out.guards = GuardProgram(std::make_unique<GuardTable>(std::move(facts_), std::move(roots_),
+                                                         std::move(tensors), slot_objects_.size()));
+  for (auto& [object, parent] : known_) {
+    out.known.add(object, parent != kNoParent && !is_argument(object));
+  }
+  known_.clear();
 }
 
 }  // namespace fulgurite::python::watching

@@ -33,10 +33,16 @@ struct Frame {
   PyRef callee;     // of a pending CALL
   PyRef arguments;  // of a pending call of an audited query
   PyObject* keyword_names = nullptr;
-  bool user = false;    // outside torch, fulgurite and the standard library
-  bool copies = false;  // in copy.py, whose use of identity does not show in its results
-  bool wrote = false;   // the instruction that runs now has recorded an effect
-  bool muted = false;   // inside a function whose whole effect is already recorded
+  bool user = false;             // outside torch, fulgurite and the standard library
+  bool copies = false;           // in copy.py, whose use of identity does not show in its results
+  bool wrote = false;            // the instruction that runs now has recorded an effect
+  bool muted = false;            // inside a function whose whole effect is already recorded
+  PyRef candidate;               // what a part would be: the function, or the module that is called
+  size_t impure = 0, parts = 0;  // Recording's counts when it began
+  int number = -1;               // the running instruction gives this number (arithmetic.h)
+  int operation = -1;  // ... or computes one: a Binary or Unary node of `left` and `right`
+  bool is_unary = false;
+  int left = -1, right = -1;
   char saved_trace_lines = 1;
   char saved_trace_opcodes = 0;
 };
@@ -80,12 +86,39 @@ class Recording {
   void read_call_result(PyObject* callee, PyObject* arguments, PyObject* result);
   PyObject* instance_dict(PyObject* object);  // borrowed or null
 
+  // --- places whose content differs from call to call (follow.cpp)
+  bool is_followed(PyObject* object) const { return slot_of_.count(object) != 0; }
+  bool is_hinted(const std::string& place) const { return places_ && places_->count(place); }
+
+  // --- numbers in such places (track.cpp)
+  bool tracks_numbers() const { return !numbers_.empty(); }
+  int node_of(PyObject* object) const;
+  PyRef track(int node, PyObject* value);  // a fresh object of the same value
+  int computed(const Frame& frame, int operation, PyObject* result);
+  int constant(PyObject* number);
+  int compared(int left, int right, int operation);
+  void truth_of(int node);
+  void concretise(int node);  // the program depends on the value itself
+  void begin_store(int node) { storing_ = node; }
+  void end_store();
+  void concretise_more() {
+    for (int node : std::exchange(more_numbers_, {})) concretise(node);
+  }
+  int take_number() { return std::exchange(last_number_, -1); }
+  PyObject* recorded(int node) const {
+    return numbers_.nodes[static_cast<size_t>(node)].recorded.get();
+  }
+  // The result of the whole call: if it is such a number, its node and the ordinary object.
+  int settle_result(PyObject*& result);
+
   // --- writes; recorded before they happen
   void write_attribute(PyObject* object, PyObject* name, PyObject* value, bool generic = false);
   void write_item(PyObject* container, PyObject* key, PyObject* value);
   void write_global(PyObject* globals, PyObject* name, PyObject* value);
   void write_cell(PyObject* cell, PyObject* name, PyObject* value);
   void mutate(PyObject* container, const std::string& how, PyObject* arguments);
+  // A list grows at its end, whatever is in it.
+  void append(PyObject* list, PyObject* arguments);
   void mark_written(PyObject* container, PyObject* key);
   void mark_all_written(PyObject* container);
   bool was_written(PyObject* container, PyObject* key) const;
@@ -98,6 +131,10 @@ class Recording {
   void grad_access(PyObject* tensor);  // before `.grad` is read or set
   // Whether storing `value` where `current` is leaves everything as it was.
   bool is_no_change(PyObject* current, PyObject* value) const;
+
+  // --- parts that could be compiled on their own
+  void begin_part(Frame& frame);
+  void end_part(Frame& frame, bool returned);
 
   // --- frames
   std::vector<Frame> frames;
@@ -121,11 +158,23 @@ class Recording {
     }
   };
 
-  bool has_fact(FactKind kind, PyObject* holder, PyObject* key) const {
-    return index_.count({static_cast<int>(kind), holder, key}) != 0;
+  bool has_fact(FactKind kind, PyObject* holder, PyObject* key) {
+    auto it = index_.find({static_cast<int>(kind), holder, key});
+    if (it == index_.end()) return false;
+    note_number(facts_[static_cast<size_t>(it->second)].node, holder, key);
+    return true;
   }
   Fact& add_fact(FactKind kind, PyObject* holder, PyObject* dedup_key, PyObject* expected,
-                 MatchBy by);
+                 MatchBy by, PyObject* key = nullptr);
+  void follow(Fact& fact, int number);
+  bool should_follow(const Fact& fact, PyObject* value) const;
+  int new_slot(PyObject* object);
+  void follow_items(PyObject* tuple, int slot, int parent);
+  void separate_items(PyObject* container, PyObject* items);
+  bool was_appended_to(PyObject* list);
+  void note_number(int node, PyObject* holder, PyObject* key) const;
+  void find_changes(Observation& out) const;
+  void hand_over_slots(Observation& out);
   PyObject* canonical(PyObject* key);
   Place here() const;
   uint64_t base_tag(PyObject* dict) const;
@@ -143,7 +192,7 @@ class Recording {
 
   AddressSet* born_;
   uint64_t start_tag_;
-  std::vector<Fact> facts_;
+  Facts facts_;
   std::unordered_map<Key, int, KeyHash> index_;
   std::unordered_map<PyObject*, int> known_;  // owned; value: parent as in Fact
   std::unordered_map<PyObject*, uint64_t>
@@ -164,6 +213,21 @@ class Recording {
   std::unordered_set<PyObject*> grads_read_;
   void (*on_grad_access_)(PyObject* tensor, void* context) = nullptr;
   void* grad_context_ = nullptr;
+  const std::unordered_set<std::string>* places_ = nullptr;
+  size_t impure_ = 0;  // refusals, and effects that cannot be replayed
+  std::vector<PyRef> pure_parts_;
+  bool follows_all_ = false;  // items of the container that is read are followed
+  std::vector<PyRef> slot_objects_;
+  std::unordered_map<PyObject*, int> slot_of_;
+  std::unordered_set<PyObject*> appended_;  // lists that grew without having been read
+  std::vector<std::string> wanted_places_;
+  Arithmetic numbers_;
+  std::unordered_map<PyObject*, int> tracked_;  // fresh objects, kept; value: node
+  std::unordered_map<Key, int, KeyHash> written_numbers_;
+  std::unordered_set<int> concrete_;
+  mutable int last_number_ = -1;           // read by the running instruction
+  mutable std::vector<int> more_numbers_;  // ... which read others before it
+  int storing_ = -1;
   std::unordered_map<PyObject*, int> reached_arguments_;  // tensors; value: parent as in Fact
 };
 

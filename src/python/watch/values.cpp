@@ -134,6 +134,10 @@ bool is_tensor_type(PyTypeObject* type) {
 
 bool is_tensor(PyObject* object) { return is_tensor_type(Py_TYPE(object)); }
 
+bool is_plain_number(PyObject* object) {
+  return PyLong_CheckExact(object) || PyFloat_CheckExact(object);
+}
+
 bool is_ndarray(PyObject* object) {
   return types.ndarray && PyType_IsSubtype(Py_TYPE(object), types.ndarray);
 }

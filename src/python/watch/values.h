@@ -38,9 +38,16 @@ struct KnownTypes {
 const KnownTypes& known_types();
 void load_known_types();  // called at the start of each watch; cheap once everything is there
 
-enum class MatchBy : uint8_t { Identity, Value, Absent };
+enum class MatchBy : uint8_t {
+  Identity,
+  Value,
+  Absent,
+  Type,  // any object of the exact type `expected`: what was found goes to a slot
+  Same,  // the object in another slot
+};
 
 bool is_tensor(PyObject* object);
+bool is_plain_number(PyObject* object);  // exactly an int or a float
 bool is_tensor_type(PyTypeObject* type);
 bool is_ndarray(PyObject* object);
 bool is_value(PyObject* object, int depth = 0);

@@ -14,6 +14,7 @@
 
 #include "callees.h"
 #include "events.h"
+#include "track.h"
 
 namespace fulgurite::python {
 namespace watching {
@@ -41,6 +42,8 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
     case PyTrace_CALL: {
       ErrorAside aside;
       on_frame(r, frame);
+      r.begin_part(r.frames.back());
+      if (r.tracks_numbers()) track_arguments(r, r.frames.back());
       const Frame& entered = r.frames.back();
       frame->f_trace_opcodes = !entered.muted || entered.saved_trace_opcodes;
       if (!watch->outer) frame->f_trace_lines = 0;
@@ -60,6 +63,7 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
     case PyTrace_EXCEPTION:
       if (current && current->frame == frame->f_frame) {
         if (current->wrote) r.refuse("a write raises an exception");
+        if (r.tracks_numbers() && !current->muted) lose_numbers(r, *current);
         current->wrote = false;
         current->pending = 0;
         current->keyword_names = nullptr;
@@ -69,6 +73,7 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
       break;
     case PyTrace_RETURN:
       if (current && current->frame == frame->f_frame) {
+        r.end_part(*current, argument != nullptr);
         frame->f_trace_opcodes = current->saved_trace_opcodes;
         if (!watch->outer) frame->f_trace_lines = current->saved_trace_lines;
         r.frames.pop_back();
@@ -264,6 +269,7 @@ PyObject* watch(PyObject* callable, PyObject* const* args, size_t nargsf, PyObje
                                                    ? reinterpret_cast<PyTypeObject*>(type)->tp_name
                                                    : "an exception"));
   }
+  if (result) out.result_number = recording.settle_result(result);
   recording.finish(out);
   born->clear();
   spare_born = std::move(born);

@@ -19,8 +19,11 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
+#include "arithmetic.h"
 #include "py_ref.h"
 
 namespace fulgurite::python {
@@ -61,6 +64,8 @@ struct Effect {
   std::string text;
   SourceLocation where;
   bool fresh = false;  // TensorAttr only: the holder was made by the call and may not outlive it
+  bool whole = false;  // the container was guarded as a whole before its first change
+  int number = -1;     // the value is this one of Observation::numbers
 };
 
 // A pre-existing tensor that the program reached through Python; an argument is listed only if the
@@ -70,6 +75,7 @@ struct TensorRead {
   PyObject* tensor;
   std::string path;
   bool attribute_grad;
+  int slot = -1;  // it is whatever the guards find there (then nothing keeps it alive)
 };
 
 struct GuardInfo {
@@ -90,12 +96,20 @@ class GuardProgram {
   GuardProgram& operator=(GuardProgram&&) noexcept;
   ~GuardProgram();
 
-  // Whether everything the recorded run read is as it was. Runs no Python code.
+  // Finds the objects that differ from call to call, and checks what is known about them. `slots`
+  // begins with the arguments that are followed (WatchOptions) and gets the rest.
+  bool resolve(std::vector<PyRef>& slots) const;
+  // Whether everything else the recorded run read is as it was. Runs no Python code.
   bool check();
+  // Where a recording that follows what it finds instead of fixing it would serve a call that this
+  // program does not; "" if that is not known to help.
+  std::string changing_place(const std::vector<PyRef>& given) const;
+  // Whether a fact about this very object is part of the program.
+  bool holds_facts_about(PyObject* object) const;
   size_t size() const;
   std::vector<GuardInfo> describe() const;
   // The first guard that fails now with its old and new value; empty if all hold.
-  std::string explain_failure();
+  std::string explain_failure(const std::vector<PyRef>& given = {});
   // For the tp_traverse of the Python object that owns this program: guards hold strong references.
   int traverse(visitproc visit, void* arg) const;
   void clear();
@@ -104,10 +118,44 @@ class GuardProgram {
   std::unique_ptr<watching::GuardTable> table_;
 };
 
+// What a watched run came across, older than itself. Owns the objects.
+class KnownObjects {
+ public:
+  KnownObjects() = default;
+  KnownObjects(KnownObjects&& other) noexcept : objects_(std::move(other.objects_)) {
+    other.objects_.clear();
+  }
+  KnownObjects& operator=(KnownObjects&& other) noexcept {
+    std::swap(objects_, other.objects_);
+    return *this;
+  }
+  ~KnownObjects() {
+    for (auto& [object, guarded] : objects_) Py_DECREF(object);
+  }
+  // Takes over a reference. `guarded`: the guards say which object it is.
+  void add(PyObject* object, bool guarded) { objects_.emplace(object, guarded); }
+  bool contains(PyObject* object) const { return objects_.count(object) != 0; }
+  bool is_guarded(PyObject* object) const {
+    auto it = objects_.find(object);
+    return it != objects_.end() && it->second;
+  }
+
+ private:
+  std::unordered_map<PyObject*, bool> objects_;
+};
+
 struct Observation {
   GuardProgram guards;
+  KnownObjects known;
+  std::unordered_map<PyObject*, int> slots;  // objects that the guards find anew in each call
+  std::vector<std::string> changed;          // places to follow in the next recording
+  Arithmetic numbers;                        // what was computed from numbers in slots
+  int result_number = -1;                    // the result is this one of `numbers`
   std::vector<Effect> effects;
   std::vector<Refusal> refusals;
+  // Python functions and nn.Modules that the run called and in which nothing was refused; none of
+  // them was called from another one.
+  std::vector<PyRef> pure_parts;
   std::vector<TensorRead> tensors;
   size_t opcodes = 0;
 };
@@ -116,6 +164,12 @@ struct WatchOptions {
   // Argument containers (list, tuple, dict, nested) that the caller guards by structure: reads
   // inside them need no guard, writes to them are effects.
   std::vector<PyObject*> argument_structure;
+  // Arguments, or objects in argument containers, that differ from call to call: the caller checks
+  // their type and puts them into the first slots. Reads inside them are guarded by path.
+  std::vector<PyObject*> followed;
+  // Places whose content differs from call to call, as Observation::changed and changing_place name
+  // them.
+  const std::unordered_set<std::string>* places = nullptr;
   // Called before the program reads or sets the `.grad` of a tensor that was there before the call.
   void (*on_grad_access)(PyObject* tensor, void* context) = nullptr;
   void* context = nullptr;

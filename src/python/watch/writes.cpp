@@ -7,6 +7,8 @@ namespace fulgurite::python::watching {
 
 bool Recording::is_no_change(PyObject* current, PyObject* value) const {
   if (!current || !value) return false;
+  // What is there may be another number or tensor in the next call.
+  if (places_ && (is_plain_number(value) || is_tensor(value))) return false;
   if (is_value(value)) return values_equal(current, value);
   return current == value && !is_born(value);
 }
@@ -44,6 +46,7 @@ void Recording::write_global(PyObject* globals, PyObject* name, PyObject* value)
     read_dict(globals, name);
     return;
   }
+  if (!value && PyDict_Check(globals)) read_dict(globals, name);  // that it was there
   mark_written(globals, name);
   effect(value ? EffectKind::SetGlobal : EffectKind::DelGlobal, globals, name, value,
          std::string(value ? "sets" : "deletes") + " the global " + text_of(name));
@@ -52,9 +55,28 @@ void Recording::write_global(PyObject* globals, PyObject* name, PyObject* value)
 void Recording::write_cell(PyObject* cell, PyObject* name, PyObject* value) {
   if (is_born(cell)) return;
   if (is_no_change(PyCell_GET(cell), value)) return read_cell(cell, name);
+  if (!value) read_cell(cell, name);  // that it was full
   know(cell, kNoParent);
-  written_.insert({0, cell, nullptr});
+  const Key place{0, cell, nullptr};
+  written_.insert(place);
+  if (storing_ >= 0) {
+    written_numbers_[place] = storing_;
+  } else {
+    written_numbers_.erase(place);
+  }
   effect(EffectKind::SetCell, cell, name, value, "sets the outer variable " + text_of(name));
+}
+
+void Recording::append(PyObject* list, PyObject* arguments) {
+  if (all_written_.count(list) || has_fact(FactKind::ListAll, list, nullptr) ||
+      has_fact(FactKind::ListLength, list, nullptr) || is_hinted(path(list) + "[:]")) {
+    return mutate(list, "append", arguments);
+  }
+  know(list, kNoParent);
+  appended_.insert(list);
+  partly_written_.insert(list);
+  PyRef key = PyRef::steal(PyUnicode_FromString("append"));
+  effect(EffectKind::Mutate, list, key.get(), arguments, "calls " + path(list) + ".append");
 }
 
 // Any other change of a container: `how` is the method.

@@ -1,0 +1,300 @@
+#include "effects.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ir/errors.h"
+#include "structure.h"
+
+namespace fulgurite::python {
+namespace {
+
+std::string text_of(PyObject* unicode) {
+  const char* text =
+      unicode != nullptr && PyUnicode_Check(unicode) ? PyUnicode_AsUTF8(unicode) : nullptr;
+  if (text == nullptr) PyErr_Clear();
+  return text != nullptr ? text : "";
+}
+
+[[noreturn]] void refuse(const Effect& e, const std::string& why) {
+  std::string where =
+      e.where.file.empty() ? "" : e.where.file + ":" + std::to_string(e.where.line) + " ";
+  throw fulgurite::Refusal("FG-201", where + e.text + ": " + why);
+}
+
+// How often a container is found among the arguments.
+size_t places(PyObject* object, PyObject* in, int depth = 0) {
+  const bool list = PyList_CheckExact(in), dict = PyDict_CheckExact(in), tuple = PyTuple_Check(in);
+  if ((!list && !dict && !tuple) || depth > 16) return 0;
+  size_t n = in == object ? 1 : 0;
+  if (dict) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(in, &position, &key, &value)) n += places(object, value, depth + 1);
+    return n;
+  }
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(in); ++i)
+    n += places(object, PySequence_Fast_GET_ITEM(in, i), depth + 1);
+  return n;
+}
+
+}  // namespace
+
+// Turns observed effects into steps.
+struct Effects::Maker {
+  Effects& out;
+  const Observation& seen;
+  ObjectFinder finder;
+  std::vector<PyObject*>& tensors;
+  PyObject* const* args;
+  size_t nargs;
+  std::map<PyObject*, size_t> last_whole;  // of containers that are written as a whole
+
+  int value(const Effect& e, PyObject* object) {
+    if (e.number >= 0) return out.recipe_.add_number(e.number);
+    std::string refusal;
+    const int node = out.recipe_.add(object, finder, tensors, refusal);
+    if (node < 0) refuse(e, "the stored value " + refusal);
+    return node;
+  }
+
+  Locator holder(const Effect& e) {
+    Locator where = finder.locate(e.holder.get());
+    if (where.kind == Locator::Kind::None)
+      refuse(e, "what it changes could not be found again in the next call");
+    return where;
+  }
+
+  PyRef key(const Effect& e, PyObject* object) {
+    std::vector<PyObject*> none;
+    Recipe probe;
+    std::string refusal;
+    const bool moves = seen.slots.count(object) != 0;
+    if (moves || is_any_tensor(object) || probe.add(object, finder, none, refusal) < 0 ||
+        !none.empty())
+      refuse(e, "its key cannot be found again in the next call");
+    return PyRef::borrow(object);
+  }
+
+  void add(Step::Kind kind, const Effect& e, PyRef step_key, int node) {
+    out.steps_.push_back({kind, holder(e), std::move(step_key), node, e.text});
+    Step& step = out.steps_.back();
+    if (step.holder.kind == Locator::Kind::Argument) {
+      size_t n = 0;
+      for (size_t i = 0; i < nargs; ++i) n += places(e.holder.get(), args[i]);
+      if (n != 1) refuse(e, "the container is found more than once among the arguments");
+    }
+  }
+
+  void add_whole(const Effect& e, size_t index) {
+    PyObject* o = e.holder.get();
+    if (last_whole.at(o) != index) return;  // a later step writes what it is in the end
+    if (!PyList_CheckExact(o) && !PyDict_CheckExact(o))
+      refuse(e,
+             std::string("changes of a ") + Py_TYPE(o)->tp_name + " as a whole are not replayed");
+    PyRef copy = PyRef::steal(PyList_CheckExact(o) ? PyList_GetSlice(o, 0, PyList_GET_SIZE(o))
+                                                   : PyDict_Copy(o));
+    Effect plain = e;
+    plain.number = -1;
+    add(Step::Kind::WriteAll, e, {}, value(plain, copy.get()));
+  }
+
+  void add_mutation(const Effect& e) {
+    PyObject* o = e.holder.get();
+    PyObject* arguments = e.value.get();
+    const std::string how = text_of(e.key.get());
+    const Py_ssize_t n =
+        arguments != nullptr && PyTuple_Check(arguments) ? PyTuple_GET_SIZE(arguments) : 0;
+    auto argument = [&](Py_ssize_t i) { return PyTuple_GET_ITEM(arguments, i); };
+    if (PyList_CheckExact(o) && how == "append" && n == 1)
+      return add(Step::Kind::Append, e, {}, value(e, argument(0)));
+    if (PySet_CheckExact(o) && n == 1 && (how == "add" || how == "discard" || how == "remove"))
+      return add(how == "add" ? Step::Kind::SetAdd : Step::Kind::SetDiscard, e, {},
+                 value(e, argument(0)));
+    if (PyDict_Check(o) && n >= 1) {
+      if (how == "setdefault") {
+        return add(Step::Kind::SetItem, e, key(e, argument(0)),
+                   value(e, n > 1 ? argument(1) : Py_None));
+      }
+      if (how == "pop") return add(Step::Kind::DeleteItem, e, key(e, argument(0)), -1);
+      if (how == "__missing__") {
+        // What the factory made; if it was replaced or deleted since, later steps do that.
+        PyObject* made = PyDict_GetItemWithError(o, argument(0));
+        if (made == nullptr) refuse(e, "the item was deleted again");
+        return add(Step::Kind::SetItem, e, key(e, argument(0)), value(e, made));
+      }
+      if (how == "update" && PyDict_CheckExact(argument(0))) {
+        PyObject *k, *v;
+        Py_ssize_t position = 0;
+        while (PyDict_Next(argument(0), &position, &k, &v))
+          add(Step::Kind::SetItem, e, key(e, k), value(e, v));
+        return;
+      }
+    }
+    refuse(e, "this kind of change is not replayed; assign items, or return the value");
+  }
+
+  void add(const Effect& e, size_t index) {
+    PyObject* o = e.holder.get();
+    const bool container = o != nullptr && (PyList_Check(o) || PyDict_Check(o));
+    switch (e.kind) {
+      case EffectKind::SetAttr:
+        return add(Step::Kind::SetAttribute, e, e.key, value(e, e.value.get()));
+      case EffectKind::DelAttr:
+        return add(Step::Kind::DeleteAttribute, e, e.key, -1);
+      case EffectKind::SetItem:
+      case EffectKind::SetGlobal:
+        if (container && e.whole) return add_whole(e, index);
+        return add(Step::Kind::SetItem, e, key(e, e.key.get()), value(e, e.value.get()));
+      case EffectKind::DelItem:
+      case EffectKind::DelGlobal:
+        if (container && e.whole) return add_whole(e, index);
+        return add(Step::Kind::DeleteItem, e, key(e, e.key.get()), -1);
+      case EffectKind::SetCell:
+        return add(Step::Kind::SetCell, e, {}, e.value ? value(e, e.value.get()) : -1);
+      case EffectKind::Mutate:
+        if (container && e.whole) return add_whole(e, index);
+        return add_mutation(e);
+      case EffectKind::TensorAttr:
+        refuse(e, "an attribute of a tensor; keep it on an object of your own");
+      case EffectKind::Io:
+        refuse(e, "output cannot be replayed; move it out of the function");
+      default:
+        refuse(e, "an effect that cannot be replayed; move it out of the function");
+    }
+  }
+};
+
+Effects Effects::of(Observation& seen, PyObject* result, PyObject* const* args, size_t nargs,
+                    std::vector<PyObject*>& tensors) {
+  Effects out;
+  Maker maker{out, seen, ObjectFinder(seen, args, nargs), tensors, args, nargs, {}};
+  if (seen.result_number >= 0) {
+    out.result_ = out.recipe_.add_number(seen.result_number);
+  } else {
+    std::string refusal;
+    out.result_ = out.recipe_.add(result, maker.finder, tensors, refusal);
+    if (out.result_ < 0) throw fulgurite::Refusal("FG-202", "the result " + refusal);
+  }
+  for (size_t i = 0; i < seen.effects.size(); ++i)
+    if (seen.effects[i].whole) maker.last_whole[seen.effects[i].holder.get()] = i;
+  for (size_t i = 0; i < seen.effects.size(); ++i) {
+    const Effect& e = seen.effects[i];
+    const bool grad = e.kind == EffectKind::TensorAttr && text_of(e.key.get()) == "grad";
+    if (e.kind == EffectKind::Backward || grad) continue;
+    maker.add(e, i);
+  }
+  out.numbers_ = seen.numbers;
+  return out;
+}
+
+bool Effects::prepare(const GuardProgram& guards, PyObject* const* args, size_t nargs,
+                      const std::vector<PyRef>& slots, std::vector<PyRef>& numbers) const {
+  if (!numbers_.empty() && !numbers_.compute(slots, numbers)) return false;
+  // No two ways to one object where one of them writes: the recorded run saw different objects.
+  for (const Step& step : steps_) {
+    const Locator& where = step.holder;
+    PyRef object = PyRef::steal(where.find(args, slots));
+    if (!object) {
+      PyErr_Clear();
+      return false;
+    }
+    if (PyList_Check(object.get()) || PyDict_Check(object.get())) {
+      size_t n = 0;
+      for (size_t i = 0; i < nargs; ++i) n += places(object.get(), args[i]);
+      if (n != (where.kind == Locator::Kind::Argument ? 1u : 0u)) return false;
+    }
+    if (where.kind != Locator::Kind::Fixed && guards.holds_facts_about(object.get())) return false;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      const bool same_place =
+          where.kind == Locator::Kind::Slot && where.index == static_cast<int>(i);
+      if (!same_place && slots[i].get() == object.get()) return false;
+    }
+    if (where.kind != Locator::Kind::Fixed) {
+      for (const Step& other : steps_) {
+        if (other.holder.kind == Locator::Kind::Fixed && other.holder.object.get() == object.get())
+          return false;
+      }
+    }
+  }
+  return true;
+}
+
+std::string Effects::explain_failure(const std::vector<PyRef>& slots) const {
+  const std::string why = numbers_.explain_failure(slots);
+  return why.empty() ? "an object that the call writes is found in two places" : why;
+}
+
+bool Effects::write(const Step& step, PyObject* o, PyObject* value) const {
+  switch (step.kind) {
+    case Step::Kind::SetAttribute:
+    case Step::Kind::DeleteAttribute:
+      if (PyType_Check(o)) return PyType_Type.tp_setattro(o, step.key.get(), value) == 0;
+      return PyObject_GenericSetAttr(o, step.key.get(), value) == 0;
+    case Step::Kind::SetItem:
+      if (PyODict_Check(o)) return PyODict_SetItem(o, step.key.get(), value) == 0;
+      return PyDict_SetItem(o, step.key.get(), value) == 0;
+    case Step::Kind::DeleteItem:
+      if (PyODict_Check(o)) return PyODict_DelItem(o, step.key.get()) == 0;
+      return PyDict_DelItem(o, step.key.get()) == 0;
+    case Step::Kind::SetCell:
+      return PyCell_Set(o, value) == 0;
+    case Step::Kind::Append:
+      return PyList_Append(o, value) == 0;
+    case Step::Kind::SetAdd:
+      return PySet_Add(o, value) == 0;
+    case Step::Kind::SetDiscard:
+      return PySet_Discard(o, value) >= 0;
+    case Step::Kind::WriteAll:
+      if (PyList_Check(o)) return PyList_SetSlice(o, 0, PyList_GET_SIZE(o), value) == 0;
+      PyDict_Clear(o);
+      return PyDict_Update(o, value) == 0;
+  }
+  return false;
+}
+
+PyObject* Effects::commit(const std::vector<at::Tensor>& outputs, PyObject* const* args,
+                          const std::vector<PyRef>& slots,
+                          const std::vector<PyRef>& numbers) const {
+  Recipe::Making making(recipe_, outputs, args, slots, numbers);
+  PyRef result = PyRef::borrow(making.get(result_));
+  if (!result) return nullptr;
+  std::vector<PyRef> holders;
+  std::vector<PyObject*> values;
+  for (const Step& step : steps_) {
+    holders.push_back(PyRef::steal(step.holder.find(args, slots)));
+    values.push_back(step.value >= 0 ? making.get(step.value) : nullptr);
+    if (!holders.back() || (step.value >= 0 && values.back() == nullptr)) return nullptr;
+  }
+  for (size_t i = 0; i < steps_.size(); ++i)
+    if (!write(steps_[i], holders[i].get(), values[i])) return nullptr;
+  return result.release();
+}
+
+std::vector<std::string> Effects::describe() const {
+  std::vector<std::string> lines;
+  for (const Step& s : steps_) lines.push_back(s.text);
+  return lines;
+}
+
+std::vector<std::string> Effects::number_guards() const {
+  std::vector<std::string> lines;
+  for (const Arithmetic::Guard& g : numbers_.guards) {
+    const Arithmetic::Node& n = numbers_.nodes[static_cast<size_t>(g.node)];
+    PyRef repr = PyRef::steal(PyObject_Repr(n.recorded.get()));
+    lines.push_back(numbers_.text(g.node) + " == " + text_of(repr.get()) + " (at " + g.text + ")");
+  }
+  return lines;
+}
+
+int Effects::traverse(visitproc visit, void* arg) const {
+  for (const Step& s : steps_) {
+    Py_VISIT(s.holder.object.get());
+    Py_VISIT(s.key.get());
+  }
+  return recipe_.traverse(visit, arg);
+}
+
+}  // namespace fulgurite::python

@@ -1,0 +1,116 @@
+// How to make Python values again that a recorded call made: its result, and what it stored in
+// objects that outlive it.
+//
+// A recipe is one directed graph for all of a call's values, so that what was one object in the
+// recorded run is one object again, however often it was stored. Tensors are outputs of the
+// program, inputs, or objects that the guards fix; older objects are named by where they are found;
+// numbers may be computed (watch/arithmetic.h); everything that the call made itself is built anew,
+// without running any of its class's code.
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "watch/watcher.h"
+
+namespace at {
+class Tensor;
+}
+
+namespace fulgurite::python {
+
+// Where an object of the present call is found.
+struct Locator {
+  enum class Kind : uint8_t { Fixed, Slot, Argument, None } kind = Kind::None;
+  PyRef object;              // Fixed
+  int index = -1;            // Slot: which; Argument: which of the call's arguments
+  std::vector<PyRef> steps;  // Argument: keys and indices on the way inwards
+  // A new reference, or nullptr with an exception set.
+  PyObject* find(PyObject* const* args, const std::vector<PyRef>& slots) const;
+};
+
+// What is known about the objects of a recorded call.
+class ObjectFinder {
+ public:
+  ObjectFinder(const Observation& seen, PyObject* const* args, size_t nargs);
+  // kind None if the object is not older than the call.
+  Locator locate(PyObject* object) const;
+  bool is_older(PyObject* object) const;
+
+ private:
+  void add_argument(PyObject* object, size_t index, std::vector<PyRef>& steps, int depth);
+  const Observation& seen_;
+  std::unordered_map<PyObject*, Locator> arguments_;
+};
+
+struct RecipeNode {
+  enum class Kind : uint8_t {
+    Output,    // tensor number `index` of the program's outputs
+    Constant,  // `object`
+    Located,   // locators[index]
+    Number,    // node `index` of Arithmetic
+    Tuple,     // `children`, made as a `type`
+    List,
+    Dict,  // children: values; `object`: the tuple of keys
+    Set,
+    Instance,  // of class `type`: children are the values of the attributes named in `object`, then
+               // `contents`, a node with what the builtin base class holds
+    Method,    // children: function, self
+  } kind;
+  int index = -1;
+  std::vector<int> children{};
+  PyRef object{};
+  PyRef type{};
+  int contents = -1;
+};
+
+class Recipe {
+ public:
+  // Adds what is needed for `object`; the node's number, or -1 with `refusal` set. Tensors are
+  // appended to `tensors` (borrowed).
+  int add(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+          std::string& refusal);
+  int add_number(int node);
+  // As Python with $0, $1, ... for tensors; "" if it has no literal form.
+  std::string expression(int node) const;
+  int traverse(visitproc visit, void* arg) const;
+
+  // The values of one call.
+  class Making {
+   public:
+    Making(const Recipe& recipe, const std::vector<at::Tensor>& outputs, PyObject* const* args,
+           const std::vector<PyRef>& slots, const std::vector<PyRef>& numbers);
+    // Borrowed, kept by this; nullptr with an exception set.
+    PyObject* get(int node);
+
+   private:
+    PyRef make(int node);
+    bool fill(const RecipeNode& node, PyObject* object);
+    bool fill_contents(const RecipeNode& contents, PyObject* object);
+    const Recipe& recipe_;
+    const std::vector<at::Tensor>& outputs_;
+    PyObject* const* args_;
+    const std::vector<PyRef>& slots_;
+    const std::vector<PyRef>& numbers_;
+    std::vector<PyRef> made_;
+  };
+
+ private:
+  int push(RecipeNode node, PyObject* object);
+  int add_instance(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+                   std::string& refusal, int depth);
+  int add_at(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+             std::string& refusal, int depth);
+  bool add_children(int node, const std::vector<PyRef>& objects, const ObjectFinder& finder,
+                    std::vector<PyObject*>& tensors, std::string& refusal, int depth);
+
+  std::vector<RecipeNode> nodes_;
+  std::vector<Locator> locators_;
+  std::unordered_map<PyObject*, int> numbers_of_;  // only while it is being made
+  std::vector<PyRef> keep_;
+};
+
+}  // namespace fulgurite::python
