@@ -549,6 +549,7 @@ class Functionalizer {
     std::vector<ValueId> contents;
     const auto functional = ops::functional_variant(bind.op);
     const bool is_copy = ops::copies_argument(bind.op);
+    bool functional_applied = false;
     const size_t old_results = written_is_hidden(bind) ? bind.results.size() : 0;
     if (is_copy) {
       contents = {copied(bind, vars_[targets[0]].facts)};
@@ -558,10 +559,11 @@ class Functionalizer {
             emit(prims::replace(), {Arg(before), Arg(contents[0])}, vars_[targets[0]].facts, true);
     } else if (functional && bind.op != functional->op && !draws_in_memory_order(bind, targets)) {
       contents = apply_functional(bind, *functional, written, old_results);
+      functional_applied = true;
     } else {
       contents = apply_to_clones(bind, written);
     }
-    operator_bind_ = b_.trace().binds.size() - 1;
+    if (!functional_applied) operator_bind_ = b_.trace().binds.size() - 1;
     if (contents.size() != targets.size())
       throw Refusal("FG-155", bind.op.id() + ": expected " + std::to_string(targets.size()) +
                                   " written tensors, found " + std::to_string(contents.size()));
@@ -740,6 +742,7 @@ class Functionalizer {
       }
     }
     b_.add_bind(std::move(out));
+    operator_bind_ = b_.trace().binds.size() - 1;  // not what follows to conform
     for (auto& [k, type] : differ) {
       Value like;
       like.type = type;

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "guard_table.h"
+#include "lru_cache.h"
 
 namespace fulgurite::python::watching {
 namespace {
@@ -171,6 +172,8 @@ bool fact_holds(const Fact& fact) {
       PyRef owned = PyRef::steal(value);
       return matches(value, expected, fact.by);
     }
+    case FactKind::CachedCall:
+      return matches(lru_cached_result(fact.extra.get(), fact.key.get()), expected, fact.by);
   }
   return false;
 }
@@ -222,6 +225,8 @@ std::string current_value(const Fact& fact) {
       return describe_object(reinterpret_cast<PyWeakReference*>(holder)->wr_object);
     case FactKind::ContextVariable:
       return "another value";
+    case FactKind::CachedCall:
+      return describe_object(lru_cached_result(fact.extra.get(), fact.key.get()));
   }
   return "?";
 }
@@ -231,8 +236,8 @@ const char* fact_kind_name(FactKind kind) {
       "dict_item",    "dict_all",      "dict_length",    "ordered_all",     "type_attribute",
       "cell",         "list_all",      "list_length",    "list_item",       "set_all",
       "set_contains", "slot",          "getset",         "function",        "call_result",
-      "type_of",      "instance_dict", "weak_reference", "context_variable"};
-  static_assert(std::size(names) == static_cast<size_t>(FactKind::ContextVariable) + 1);
+      "type_of",      "instance_dict", "weak_reference", "context_variable", "cached_call"};
+  static_assert(std::size(names) == static_cast<size_t>(FactKind::CachedCall) + 1);
   return names[static_cast<size_t>(kind)];
 }
 

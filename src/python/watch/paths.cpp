@@ -151,6 +151,8 @@ std::string PathPrinter::access(const Fact& fact, int depth) const {
       return holder + "()";
     case FactKind::ContextVariable:
       return holder + ".get()";
+    case FactKind::CachedCall:
+      return "the cached " + describe_object(fact.extra.get()) + " of " + describe_object(key);
   }
   return "?";
 }

@@ -308,6 +308,7 @@ void Recording::refuse_unseen_changes() {
 
 void Recording::finish(Observation& out) {
   ErrorAside aside;
+  refuse_changed_contexts();
   refuse_unseen_changes();
   for (auto& [object, parent] : known_) {
     if (is_tensor(object) && !is_born(object) && !is_argument(object)) {
