@@ -136,5 +136,6 @@ def test_no_change_that_matters_goes_unnoticed(
     count("Fuzzed models", "changes with consequences", consequential)
     count("Fuzzed models", "changes missed", len(missed))
     count("Fuzzed models", "recordings for a change without consequences", len(needless))
+    if os.environ.get("SHOW"): print("\n".join(needless))
     assert not missed, "\n".join(missed)
     assert consequential > trials // 50
