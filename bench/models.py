@@ -174,9 +174,7 @@ def study(kind: type[Study], steps: int = STEPS) -> tuple[Report, Study, Study, 
         for _ in range(2):
             worst = max(
                 worst,
-                _attempt(
-                    lambda g=generate: [g(plain)], lambda n=name: [ways[n](watched.parts)]
-                ),
+                _attempt(lambda g=generate: [g(plain)], lambda n=name: [ways[n](watched.parts)]),
             )
         report.uses[name] = watched.since()
         report.uses[name].difference = worst
@@ -193,15 +191,15 @@ def _train(
             o.zero_grad()
         times = []
 
-        def run(s: Study, parts: Parts, times: list[float] = times, i: int = i) -> list[Tensor | None]:
+        def run(
+            s: Study, parts: Parts, times: list[float] = times, i: int = i
+        ) -> list[Tensor | None]:
             begin = time.perf_counter()
             losses = s.step(parts, i)
             times.append((time.perf_counter() - begin) * 1e3)
             return [*losses, *(p.grad for p in s.parameters()), *s.buffers()]
 
-        worst = max(
-            worst, _attempt(lambda: run(eager, plain), lambda: run(ours, watched.parts))
-        )
+        worst = max(worst, _attempt(lambda: run(eager, plain), lambda: run(ours, watched.parts)))
         if i == 0:
             report.first_eager_ms, report.first_ms = times
         # Rounding errors must not add up over the steps: both go on from eager's parameters.

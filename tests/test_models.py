@@ -52,7 +52,8 @@ def test_huggingface_model_compiles_whole(name: str) -> None:
     # The first call of a model installs hooks and fills caches.
     _agrees(report, parts=2, may_run_eagerly=2)
     for way, use in report.uses.items():
-        if way == "generate, no cache":
+        # T5 hands an object made anew for each generation to its decoder: another program each time.
+        if way == "generate, no cache" and name != "T5":
             assert use.eager == 0 and use.served > 0, use.reasons
 
 

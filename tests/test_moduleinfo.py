@@ -38,7 +38,5 @@ def lists() -> Iterator[None]:
 @pytest.mark.parametrize("mode", MODES)
 def test_modules_as_eager(mode: str, start: int, count: Callable[..., None]) -> None:
     entries = [(moduleinfo.name_of(info), info) for info in module_db[start : start + CHUNK]]
-    complaints = SWEEPS[mode].run(
-        entries, lambda info: moduleinfo.check(info, *MODES[mode]), count
-    )
+    complaints = SWEEPS[mode].run(entries, lambda info: moduleinfo.check(info, *MODES[mode]), count)
     assert not complaints, "\n".join(complaints)

@@ -45,9 +45,7 @@ def test_operators_as_eager(mode: str, start: int, count: Callable[..., None]) -
     entries = [(opinfo.name_of(op), op) for op in op_db[start : start + CHUNK]]
     complaints = SWEEPS[mode].run(
         entries,
-        lambda op: opinfo.check(
-            op, MODES[mode], exact=opinfo.name_of(op) not in NONDETERMINISTIC
-        ),
+        lambda op: opinfo.check(op, MODES[mode], exact=opinfo.name_of(op) not in NONDETERMINISTIC),
         count,
     )
     assert not complaints, "\n".join(complaints)

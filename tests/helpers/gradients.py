@@ -32,7 +32,9 @@ def _samples(op: Any) -> list[Any]:
     dtype = next(d for d in DTYPES if d in op.supported_backward_dtypes("cpu"))
     found = []
     for sample in op.sample_inputs("cpu", dtype, requires_grad=True):
-        leaves = [t for t in tensors_in(((sample.input, *sample.args), sample.kwargs)) if t.requires_grad]
+        leaves = [
+            t for t in tensors_in(((sample.input, *sample.args), sample.kwargs)) if t.requires_grad
+        ]
         if 0 < sum(t.numel() for t in leaves) <= ELEMENTS and all(
             t.layout == torch.strided for t in leaves
         ):
@@ -64,8 +66,10 @@ def _function(op: Any, sample: Any) -> tuple[Callable, tuple]:
     def build(node: Any, given: tuple) -> Any:
         head, tail = node
         if isinstance(head, list):
-            return tail(build(n, given) for n in head) if tail in (list, tuple) else tail(
-                *(build(n, given) for n in head)
+            return (
+                tail(build(n, given) for n in head)
+                if tail in (list, tuple)
+                else tail(*(build(n, given) for n in head))
             )
         return given[head] if isinstance(head, int) and tail is None else tail
 
@@ -95,7 +99,10 @@ def check(op: Any, order: int) -> Outcome:
         return outcome
     test = gradcheck if order == 1 else gradgradcheck
     options: dict[str, Any] = dict(
-        fast_mode=True, raise_exception=True, nondet_tol=op.gradcheck_nondet_tol, check_batched_grad=False
+        fast_mode=True,
+        raise_exception=True,
+        nondet_tol=op.gradcheck_nondet_tol,
+        check_batched_grad=False,
     )
     for k, sample in enumerate(samples):
         function, leaves = _function(op, sample)
