@@ -7,6 +7,7 @@ what was compiled and what was not, and what a call costs. ``--write`` puts the 
 from __future__ import annotations
 
 import argparse
+import re
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -249,6 +250,16 @@ LEGEND = f"""
 """
 
 
+def _eager_reasons(report: Report) -> list[str]:
+    """Without places on this machine, and without the notes that eager is used for a while (FG-209)."""
+    found = [
+        re.sub(r" \(×\d+\)$", "", re.sub(r"\S*/(site-packages|bench)/", "", r))
+        for r in report.reasons
+        if "recorded again" not in r and "FG-209" not in r
+    ]
+    return list(dict.fromkeys(found))
+
+
 def markdown(reports: Sequence[Report]) -> str:
     lines = [
         HEAD,
@@ -263,10 +274,10 @@ def markdown(reports: Sequence[Report]) -> str:
             f"{', '.join(map(str, ways)) or ''} | {r.difference:.2g} |"
         )
     lines.append(LEGEND)
-    explained = [(r.name, reason) for r in reports for reason in r.reasons]
+    explained = [(r.name, why) for r in reports for why in _eager_reasons(r)]
     if explained:
-        lines.append("## What was recorded again or run eagerly, and why\n")
-        lines += [f"* {name}: {reason}" for name, reason in explained]
+        lines.append("## What ran eagerly, and why\n")
+        lines += [f"* {name}: {why}" for name, why in explained]
         lines.append("")
     return "\n".join(lines)
 
