@@ -81,6 +81,7 @@ const std::vector<Card>& cards() {
       {"aten::miopen_batch_norm", kNone, {3, 4}, 5, nullptr},
       // ---- in-place operators whose functional variant has another name ----
       {"aten::normal_", kNone, {}, -1, "aten::normal_functional"},
+      {"aten::index", kShapeByMasks},
       // ---- shapes that depend on data and lack the tag ----
       {"aten::nonzero", kDataDependentShape},
       {"aten::masked_select", kDataDependentShape},

@@ -140,6 +140,8 @@ bool has_data_dependent_shape(const ir::Op& op) {
 
 bool reads_only_metadata(const ir::Op& op) { return has_trait(op, kReadsMetadata); }
 
+bool shape_depends_on_masks_only(const ir::Op& op) { return has_trait(op, kShapeByMasks); }
+
 bool is_pure(const ir::Op& op) { return !has_effect(op) && !has_trait(op, kUninitialised); }
 
 bool gradient_checks_data(const ir::Op& op) { return has_trait(op, kGradientChecksData); }

@@ -23,6 +23,8 @@ bool writes_out_argument(const ir::Op& op);
 bool has_effect(const ir::Op& op);
 // Shape of the results depends on the data, not only on shapes (nonzero, masked_select, ...).
 bool has_data_dependent_shape(const ir::Op& op);
+// Of those: indices of bool or byte type make it so, integers do not.
+bool shape_depends_on_masks_only(const ir::Op& op);
 // Returns a number that depends on shapes, dtypes and modes only, which guards already fix.
 bool reads_only_metadata(const ir::Op& op);
 // Same results for same arguments, no effects: may be merged with an equal bind.

@@ -5,6 +5,7 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <mutex>
 #include <sstream>
 #include <unordered_map>
@@ -112,6 +113,32 @@ ir::TracePtr moved(const Trace& t, c10::Device device) {
   return b.finish();
 }
 
+// Sample masks are all false. Where the shape of the result depends on them, as many elements are set
+// as give the shape that was recorded.
+void fill_masks(const Trace& trace, const Bind& bind, const Bind& separate,
+                const std::vector<IValue>& samples) {
+  if (!ops::has_data_dependent_shape(bind.op)) return;
+  std::vector<at::Tensor> masks;
+  for (const IValue& v : samples)
+    if (v.toTensor().scalar_type() == at::kBool && v.toTensor().is_cpu())
+      masks.push_back(v.toTensor());
+  const auto results = tensor_results(trace, bind);
+  if (masks.empty() || results.empty() || results[0] == kNoValue) return;
+  const ir::Dims& wanted = trace.value(results[0]).tensor().sizes;
+  at::NoGradGuard no_grad;
+  for (const int64_t count : wanted) {
+    for (at::Tensor& mask : masks) {
+      if (!mask.is_contiguous()) return;
+      mask.zero_().view(-1).slice(0, 0, count).fill_(true);
+    }
+    torch::jit::Stack stack;
+    ir::push_arguments(separate, samples, stack);
+    bind.op.handle().callBoxed(&stack);
+    const auto sizes = stack.at(0).toTensor().sizes();
+    if (std::equal(sizes.begin(), sizes.end(), wanted.begin(), wanted.end())) return;
+  }
+}
+
 std::shared_ptr<const Rule> derive_by_engine(
     const Trace& trace, const Bind& bind, const std::vector<const ir::TensorType*>& cotangent_types,
     const std::vector<bool>& wanted, bool on_meta) {
@@ -155,6 +182,7 @@ std::shared_ptr<const Rule> derive_by_engine(
       if (auto* list = std::get_if<ValueList>(&a))
         for (ValueId& id : *list) one(id);
     }
+    fill_masks(trace, bind, separate, samples);
   }
   std::vector<at::Tensor> results;
   std::vector<at::Tensor> outputs;
@@ -278,7 +306,13 @@ std::shared_ptr<const Rule> derive(const Trace& trace, const Bind& bind,
   } catch (const Refusal& r) {
     // Formulas that look at the data have a form that does not, for tensors without data.
     if (r.code() != "FG-173") throw;
-    rule = derive_by_engine(trace, bind, cotangents, wanted, true);
+    try {
+      rule = derive_by_engine(trace, bind, cotangents, wanted, true);
+    } catch (const fulgurite::Error&) {
+      throw;
+    } catch (const std::exception&) {  // a Python meta function that raises: there is no such form
+      throw r;
+    }
   }
   std::lock_guard lock(cache_mutex);
   ++statistics.derived;

@@ -284,9 +284,10 @@ class RecordedCall {
     std::string expression;
     if (has_effects) {
       if (entry.writes_leaves)
-        throw fulgurite::Refusal("FG-188",
-                                 "the function writes a leaf that requires grad in place, and stores "
-                                 "something outside");
+        throw fulgurite::Refusal(
+            "FG-188",
+            "the function writes a leaf that requires grad in place, and stores "
+            "something outside");
       entry.effects = Effects::of(seen, result, args_, given, output_objects);
       entry.has_effects = true;
       expression = entry.effects.result_expression();

@@ -359,12 +359,24 @@ struct Recorder::Impl {
 
   // ---- what the program reads out of tensors
   // -------------------------------------------------------
+  bool shape_depends_on_data(const ir::Bind& bind) const {
+    if (!ops::has_data_dependent_shape(bind.op)) return false;
+    if (!ops::shape_depends_on_masks_only(bind.op)) return true;
+    bool masks = false;
+    ir::for_each_arg(bind, [&](ValueId id) {
+      if (!values[id].is_tensor()) return;
+      const auto dtype = values[id].tensor().dtype;
+      masks = masks || dtype == at::kBool || dtype == at::kByte;
+    });
+    return masks;
+  }
+
   void expect_results(size_t index, const Stack& stack) {
     const Op op = binds[index].bind.op;
     const auto& returns = op.schema().returns();
     for (size_t i = 0; i < returns.size(); ++i) {
       const IValue& v = stack[stack.size() - returns.size() + i];
-      if (v.isTensor() && v.toTensor().defined() && ops::has_data_dependent_shape(op)) {
+      if (v.isTensor() && v.toTensor().defined() && shape_depends_on_data(binds[index].bind)) {
         const auto id = std::get<ValueId>(binds[index].bind.results[i]);
         push(prims::expect_sizes(), {Arg(id), Arg(IValue(v.toTensor().sizes().vec()))});
         continue;

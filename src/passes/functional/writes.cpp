@@ -40,6 +40,7 @@ void Writes::carry_over(const Bind& bind, const std::vector<size_t>& written) {
   }
   std::vector<ValueId> contents;
   const auto functional = ops::functional_variant(bind.op);
+  bool functional_applied = false;
   const bool is_copy = ops::copies_argument(bind.op);
   const size_t old_results = written_is_hidden(bind) ? bind.results.size() : 0;
   if (is_copy) {
@@ -50,10 +51,11 @@ void Writes::carry_over(const Bind& bind, const std::vector<size_t>& written) {
           e_.emit(prims::replace(), {Arg(before), Arg(contents[0])}, vars_[targets[0]].facts, true);
   } else if (functional && bind.op != functional->op && !draws_in_memory_order(bind, targets)) {
     contents = apply_functional(bind, *functional, written, old_results);
+    functional_applied = true;
   } else {
     contents = apply_to_clones(bind, written);
   }
-  const size_t by = e_.b.trace().binds.size() - 1;
+  if (!functional_applied) computed_by_ = e_.b.trace().binds.size() - 1;
   if (contents.size() != targets.size())
     throw Refusal("FG-155", bind.op.id() + ": expected " + std::to_string(targets.size()) +
                                 " written tensors, found " + std::to_string(contents.size()));
@@ -77,7 +79,7 @@ void Writes::carry_over(const Bind& bind, const std::vector<size_t>& written) {
     });
   }
   for (size_t t = 0; t < targets.size(); ++t)
-    vars_.write(targets[t], contents[t], ops::bumps_versions(bind.op), by);
+    vars_.write(targets[t], contents[t], ops::bumps_versions(bind.op), computed_by_);
 }
 
 // Random numbers are drawn in the order of the memory that they fill: another layout, other
@@ -228,6 +230,7 @@ void Writes::conform(Bind& out, std::vector<ValueId>& contents, bool into_out) {
     }
   }
   e_.b.add_bind(std::move(out));
+  computed_by_ = e_.b.trace().binds.size() - 1;  // not what follows to conform
   for (auto& [k, type] : differ) {
     Value like;
     like.type = type;

@@ -32,6 +32,7 @@ class Writes {
   const ir::Trace& in_;
   Emitter& e_;
   Variables& vars_;
+  size_t computed_by_ = 0;  // the functional bind that computed what is being written
 };
 
 }  // namespace fulgurite::passes

@@ -47,6 +47,7 @@ enum class FactKind : uint8_t {
   WeakReference,  // what a weakref points to
   ContextVariable,
   TupleItem,  // number: index
+  CachedCall,  // holder: the results of lru_cache `extra`; expected: the one under key
 };
 
 // A place in a program, resolved to a line only when someone asks.
