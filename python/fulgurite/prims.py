@@ -25,6 +25,9 @@ expect_float = _ops.expect_float.default
 expect_bool = _ops.expect_bool.default
 expect_sizes = _ops.expect_sizes.default
 replace = _ops.replace.default
+open_leaf = _ops.open_leaf.default
+close_leaf = _ops.close_leaf.default
+bump_version_ = _ops.bump_version_.default
 
 for _op in [op for op in globals().values() if isinstance(op, torch._ops.OpOverload)]:
     _op.id = _op._schema.name.replace("::", ".")
