@@ -13,8 +13,17 @@ from torch.utils import _pytree
 
 import fulgurite as fg
 
-NOT_COMPILED_OPS: dict[str, str] = {}
+# Their kernels call .numpy(), for which grad mode must be off where the compiled program calls them; one returns an
+# int beside its tensors, which the derivation of its rule takes for a look at data.
+NOT_COMPILED_OPS = {info.name: "FG-208" for info in custom_op_db} | {
+    "NumpySplitCopyWithIntCustomOp": "FG-173"
+}
+# Python Functions are refused, whatever they do.
 NOT_COMPILED_FUNCTIONS = {info.name: "FG-200" for info in autograd_function_db}
+
+
+# A custom operator fills caches of its own when it is first called; calls after failures are not recorded.
+FIRST_CALL, NOT_RECORDED = "FG-200", "FG-209"
 
 
 def run(f, sample):
@@ -48,8 +57,10 @@ def compare(info, expected: dict[str, str]) -> None:
         for _ in range(3):
             found, wanted = run(f, sample), run(info.op, sample)
             torch.testing.assert_close(found, wanted)
-        codes |= {r.code for r in fg.fallbacks(f)} - {"FG-209"}
+        codes |= {r.code for r in fg.fallbacks(f)} - {NOT_RECORDED}
         assert fg.fallbacks(f) or fg.cache_hits(f) == 2, fg.explain(f)
+    if info in custom_op_db:
+        codes -= {FIRST_CALL}
     assert codes == ({expected[info.name]} if info.name in expected else set())
 
 
