@@ -15,6 +15,7 @@ import pytest
 import torch
 
 sys.path.insert(0, os.path.dirname(__file__))
+sys.path.append(os.path.dirname(os.path.dirname(__file__)))  # bench/
 
 torch.set_num_threads(1)  # before anything starts a thread pool: tests fork
 

@@ -71,6 +71,25 @@ def repeated_work(x):
     return (x.sin() * x.sin()).t().t().sum()
 
 
+def leaf_is_written(x):
+    return x.mul_(2)
+
+
+def leaf_is_written_through_a_view(x):
+    x[0] = x[1] * 2
+    return x, x.sum()
+
+
+def saved_leaf_is_written(x):
+    x.pow_(3)
+    return x + 1
+
+
+def shape_of_an_argument(x):
+    x.mul_(2).t_()
+    return x[0]
+
+
 def shared():
     base = torch.ones(6)
     return base[:4], base[2:]
@@ -87,9 +106,14 @@ PROGRAMS = {
     "data_dependent": (data_dependent, lambda: (torch.ones(3),)),
     "dropout": (dropout, lambda: (leaf(4),)),
     "repeated_work": (repeated_work, lambda: (leaf(2, 2),)),
+    "leaf_is_written": (leaf_is_written, lambda: (leaf(3),)),
+    "leaf_is_written_through_a_view": (leaf_is_written_through_a_view, lambda: (leaf(2, 2),)),
+    "saved_leaf_is_written": (saved_leaf_is_written, lambda: (leaf(3),)),
+    "shape_of_an_argument": (shape_of_an_argument, lambda: (torch.ones(2, 3),)),
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*writes a leaf that requires grad in place")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_stages_print_as_recorded_in_the_golden_file(name):
     program, arguments = PROGRAMS[name]

@@ -67,6 +67,9 @@ struct Options {
   bool caching = true;           // false: record every call
   bool reinplace = true;         // turn values back into buffers where nobody can tell
   std::size_t max_entries = 64;  // how many specialisations are kept
+  // Who runs operators, in order, by name (fulgurite/extend.h); empty: the default ones. An unknown
+  // name is an std::invalid_argument.
+  std::vector<std::string> executors = {};
 };
 
 // Thrown under Options::fullgraph. `code` is stable; docs/errors.md has a section for each.

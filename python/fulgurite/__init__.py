@@ -18,8 +18,8 @@ except ImportError as problem:
 
     doctor.take_over(problem)  # if `python -m fulgurite doctor` is what runs
     raise
-from fulgurite import logs, prims
-from fulgurite._C import CompileError, Error, Trace
+from fulgurite import extend, logs, prims, rules
+from fulgurite._C import CompileError, Error, RuleError, Trace
 from fulgurite.inspection import (
     cache_hits,
     cache_misses,
@@ -34,6 +34,14 @@ from fulgurite.inspection import (
 )
 from fulgurite.jit import jit
 from fulgurite.options import options
+from fulgurite.rules import (
+    get_grad,
+    put_grad,
+    register_augmented_forward,
+    register_backward,
+    register_grad,
+)
+from fulgurite.transforms import grad, value_and_grad, vjp
 
 __version__ = _C.__version__
 logs.install()
@@ -51,12 +59,16 @@ cmake_prefix_path = _cmake_prefix_path()
 __all__ = [
     "CompileError",
     "Error",
+    "RuleError",
     "Trace",
     "cache_hits",
     "cache_misses",
     "cmake_prefix_path",
     "explain",
+    "extend",
     "fallbacks",
+    "get_grad",
+    "grad",
     "jit",
     "last_backward_traces",
     "last_prologue_traces",
@@ -65,5 +77,12 @@ __all__ = [
     "parts",
     "prims",
     "programs",
+    "put_grad",
     "recompiles",
+    "register_augmented_forward",
+    "register_backward",
+    "register_grad",
+    "rules",
+    "value_and_grad",
+    "vjp",
 ]

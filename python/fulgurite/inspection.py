@@ -27,6 +27,20 @@ class Guard(NamedTuple):
     reason: str
 
 
+class Claim(NamedTuple):
+    """Who runs an operator, and why executors that had an offer for it do not."""
+
+    op: str
+    """Its id before it was claimed; of a composite taken as a whole, the composite's; of a group, all of them."""
+    executor: str
+    """"" for a composite that nobody took as a whole: its parts follow."""
+    place: str
+    operators: int
+    """How many operators of the program it stands for."""
+    declined: tuple[tuple[str, str], ...]
+    """Executor and reason."""
+
+
 class Program(NamedTuple):
     """One compiled specialisation: the stages of its traces, its guards, what it cost and how often it served."""
 
@@ -38,6 +52,8 @@ class Program(NamedTuple):
     """The recorded call: the program's own run, watched and written down."""
     compile_ms: float
     """Passes and plan."""
+    claims: tuple[Claim, ...] = ()
+    """Of the forward program, then the backward one; empty if aten alone was asked."""
 
     @property
     def name(self) -> str:
@@ -84,6 +100,7 @@ def programs(jitted: Any) -> list[Program]:
             hits=e["hits"],
             record_ms=e["record_ms"],
             compile_ms=e["compile_ms"],
+            claims=tuple(Claim(*c[:4], tuple(c[4])) for c in (*e["claims"], *e["backward_claims"])),
         )
         for e in _C._entries(function_of(jitted))
     ]
@@ -217,11 +234,33 @@ def _program_lines(number: int, program: Program) -> Iterator[str]:
         f"{_count(len(program.guards), 'guard')}; served {_count(program.hits, 'call')}"
     )
     yield (
-        f"  recorded in {program.record_ms:.2f} ms, compiled in {program.compile_ms:.2f} ms; "
-        "executor: aten takes every operator"
+        f"  recorded in {program.record_ms:.2f} ms, compiled in {program.compile_ms:.2f} ms; {_takers(program)}"
     )
+    for why, count in _counted([line for c in program.claims for line in _claim_lines(c)]):
+        yield f"    {why}{_times(count)}"
     for stage, operators, milliseconds in program.passes():
         yield f"    {stage:<24} {operators:4d} operators {milliseconds:9.3f} ms"
+
+
+def _takers(program: Program) -> str:
+    if not program.claims:
+        return "executor: aten takes every operator"
+    taken: dict[str, int] = {}
+    for claim in program.claims:
+        if claim.operators == 0:
+            continue
+        taken[claim.executor] = taken.get(claim.executor, 0) + claim.operators
+    return "executors: " + ", ".join(
+        f"{name} takes {_count(number, 'operator')}" for name, number in taken.items()
+    )
+
+
+def _claim_lines(claim: Claim) -> Iterator[str]:
+    at = f" ({claim.place})" if claim.place else ""
+    if claim.executor not in ("", "aten"):
+        yield f"{claim.executor} takes {claim.op}{at}"
+    for executor, reason in claim.declined:
+        yield f"{executor} declined {claim.op}{at}: {reason}"
 
 
 def explain(jitted: Any) -> Explanation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -60,11 +61,23 @@ def _make(fn: Any, values: dict[str, Any]) -> Any:
         fullgraph=values["fullgraph"],
         caching=values["cache"] != "no caching",
         reinplace=values["reinplace"],
+        functional_leaves=values["leaf_inplace"] == "functional",
+        write_back_at_once=values["skip_inplace_functionalization"],
         max_entries=values["max_entries"],
+        executors=[executor._core for executor in values["executors"]],
     )
+    _options_given[jitted] = values
     for tell in made:
         tell(jitted)
     return jitted
+
+
+_options_given: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+def options_of(jitted: Any) -> dict[str, Any]:
+    """The value of every option that what ``jit`` returned was made with. Raises TypeError (FG-013) for anything else."""
+    return dict(_options_given[function_of(jitted)])
 
 
 # ---- modules ---------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import contextlib
 import contextvars
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -25,12 +25,16 @@ class Option:
     default: Any
     choices: tuple | None
     meaning: str
+    convert: Callable[[Any], Any] | None = None
+    """Makes the value of what was given, instead of choices; raises ValueError."""
 
     @property
     def variable(self) -> str:
         return "FULGURITE_" + self.name.upper()
 
     def check(self, value: Any) -> Any:
+        if self.convert is not None:
+            return self.convert(value)
         if self.choices is not None and value not in self.choices:
             wanted = ", ".join(repr(c) for c in self.choices)
             raise ValueError(f"FG-010: option {self.name!r} is {value!r}; expected one of {wanted}")
@@ -48,7 +52,15 @@ class Option:
             return low in ("1", "true", "on", "yes")
         if isinstance(self.default, int):
             return int(text)
+        if self.convert is not None:
+            return self.check([part.strip() for part in text.split(",") if part.strip()])
         return self.check(text)
+
+
+def _executors(given: Any) -> Any:
+    from fulgurite import extend
+
+    return extend.resolve_executors(given)
 
 
 TABLE = {
@@ -69,10 +81,24 @@ TABLE = {
         ),
         Option("max_entries", 256, None, "how many specialisations of one function are kept"),
         Option(
+            "executors",
+            None,
+            None,
+            "who runs operators, in order: executors or their names; the first that will have an operator takes it",
+            _executors,
+        ),
+        Option(
             "leaf_inplace",
-            "error",
-            ("error",),
-            "an in-place operator on a leaf that requires grad: eager's error",
+            "functional",
+            ("functional", "error"),
+            "an in-place operator on a leaf that requires grad: the gradient with respect to its value before "
+            "the call, with one warning per call site; or eager's error",
+        ),
+        Option(
+            "skip_inplace_functionalization",
+            False,
+            (True, False),
+            "leaves that require grad are written where the program writes them, not at the end of the call",
         ),
     )
 }
@@ -103,7 +129,9 @@ def resolve(given: dict[str, Any]) -> dict[str, Any]:
         elif option.variable in os.environ:
             values[name] = option.parse(os.environ[option.variable])
         else:
-            values[name] = option.default
+            values[name] = (
+                option.default if option.convert is None else option.check(option.default)
+            )
     return values
 
 

@@ -3,10 +3,12 @@
 ``copy_(source, destination)`` writes a value back into something that the caller can see; ``set_data(self,
 data)`` gives the values of ``data`` the history of ``self``; ``conform``, ``strided_view`` and
 ``strided_scatter`` are conversions between layouts; ``expect_*`` are value guards. ``float_*`` and ``int_*`` are
-arithmetic on numbers as Python does it.
+arithmetic on numbers as Python does it. Each has an ``id``, by which rules and executors name it.
 """
 
 import torch
+
+from fulgurite.extend import OpTags as OpTags
 
 _ops = torch.ops.fulgurite
 
@@ -23,6 +25,13 @@ expect_float = _ops.expect_float.default
 expect_bool = _ops.expect_bool.default
 expect_sizes = _ops.expect_sizes.default
 replace = _ops.replace.default
+open_leaf = _ops.open_leaf.default
+close_leaf = _ops.close_leaf.default
+bump_version_ = _ops.bump_version_.default
+
+for _op in [op for op in globals().values() if isinstance(op, torch._ops.OpOverload)]:
+    _op.id = _op._schema.name.replace("::", ".")
+del _op
 
 
 def __getattr__(name):

@@ -18,7 +18,7 @@ bool has_grad(const at::Tensor& t) { return t.is_leaf() && t.grad().defined(); }
 
 bool Entry::check(const Given& given, const run::Modes& now, std::vector<const at::Tensor*>& inputs,
                   std::vector<at::Tensor>& scratch) const {
-  if (!(now == modes) || !(given.layout == layout)) return false;
+  if (!(now == modes) || !(given.layout == layout) || program->stale()) return false;
   inputs.assign(given.tensors.begin(), given.tensors.end());
   scratch.clear();
   for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -46,6 +46,7 @@ bool Entry::check(const Given& given, const run::Modes& now, std::vector<const a
 }
 
 std::string Entry::explain_failure(const Given& given, const run::Modes& now) const {
+  if (program->stale()) return "a gradient rule of the program has been changed";
   if (!(now == modes)) return now.difference(modes);
   if (!(given.layout == layout))
     return "the number of arguments, the length of a list or which tensors are undefined";

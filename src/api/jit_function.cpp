@@ -7,8 +7,11 @@
 #include <optional>
 
 #include "api/state.h"
+#include "exec/claim.h"
+#include "exec/registry.h"
 #include "ir/errors.h"
 #include "ops/prims.h"
+#include "ops/rules.h"
 #include "passes/pipeline.h"
 #include "record/recorder.h"
 
@@ -100,9 +103,14 @@ class RecordedCall {
       throw;
     }
     entry_->record_milliseconds = milliseconds_since(start);
+    const std::uint64_t generation = exec::generation_of(state_.executors);
     std::string code, reason;
     try {
       compile(results);
+    } catch (const exec::ExecutorError&) {
+      throw;  // the function's own result would hide that what was registered is wrong
+    } catch (const rules::RuleError&) {
+      throw;  // the user's mistake, not a reason to go on with another gradient
     } catch (const Error& e) {
       code = e.code();
       reason = e.message();
@@ -117,6 +125,7 @@ class RecordedCall {
     }
     const std::lock_guard<std::mutex> lock(state_.mutex);
     state_.failures = 0;
+    if (generation != exec::generation_of(state_.executors)) return;
     if (!state_.options.caching) state_.entries.clear();  // kept for last_traces alone
     while (!state_.entries.empty() && state_.entries.size() >= state_.options.max_entries)
       state_.entries.pop_back();
@@ -163,6 +172,7 @@ class RecordedCall {
 
     passes::PipelineOptions options;
     options.reinplace = state_.options.reinplace;
+    options.claim = exec::claimer(state_.executors);
     passes::Lowered lowered = passes::run_pipeline(recording.trace, options);
     entry_->aliases = run::AliasGuard(all);
     entry_->check_aliases =
@@ -177,6 +187,14 @@ class RecordedCall {
   record::Recorder recorder_;
   std::vector<at::Tensor> held_;
 };
+
+// The function as it stands; users' gradient rules hold.
+void run_eagerly(const JitFunction::State& s, detail::Body body, void* context,
+                 detail::Results& results) {
+  const PositionScope here(s);
+  const record::UnderRules rules(&position);
+  body(context, results);
+}
 
 // The next entry at or after `index` whose guards hold; `index` is then the one after it.
 std::shared_ptr<api::Entry> next_match(JitFunction::State& s, std::size_t& index,
@@ -213,6 +231,8 @@ bool serve(JitFunction::State& s, const api::Given& given, const run::Modes& now
       return true;
     } catch (const prims::ValueGuardFailed&) {
       continue;
+    } catch (const exec::ExecutorError&) {
+      throw;
     } catch (const std::exception& e) {
       error = e.what();
     }
@@ -223,7 +243,7 @@ bool serve(JitFunction::State& s, const api::Given& given, const run::Modes& now
       ++s.misses;
     }
     results = {};
-    body(context, results);
+    run_eagerly(s, body, context, results);
     const std::lock_guard<std::mutex> lock(s.mutex);
     s.fall_back("FG-208", "the compiled program raised where eager did not: " + error);
     std::erase(s.entries, entry);
@@ -233,6 +253,16 @@ bool serve(JitFunction::State& s, const api::Given& given, const run::Modes& now
 }
 
 }  // namespace
+
+void JitFunction::State::follow_executors() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  seen_generation = exec::generation();
+  const std::uint64_t now = exec::generation_of(executors);
+  if (now == executors_generation) return;
+  executors_generation = now;
+  entries.clear();
+  failures = skip = 0;
+}
 
 void JitFunction::State::fall_back(const std::string& code, const std::string& reason) {
   for (Fallback& f : fallbacks) {
@@ -249,6 +279,14 @@ JitFunction::JitFunction(Options options, const std::source_location& where)
   static std::once_flag installed;
   std::call_once(installed, record::install);
   state_->name = name_from(options, where);
+  for (const std::string& name : options.executors) {
+    state_->executors.push_back(exec::find_executor(name));
+    if (state_->executors.back() == nullptr)
+      throw std::invalid_argument("FG-401: there is no executor '" + name + "'");
+  }
+  if (options.executors.empty()) state_->executors = exec::default_executors();
+  state_->executors = exec::completed(std::move(state_->executors));
+  state_->follow_executors();
   state_->options = std::move(options);
   state_->file = where.file_name();
   state_->line = static_cast<int>(where.line());
@@ -259,6 +297,7 @@ void JitFunction::call(const detail::Arguments& arguments, detail::Body body, vo
   State& s = *state_;
   // Inside a recording of another function this call is part of it.
   if (record::recording()) return body(context, results);
+  if (exec::generation() != s.seen_generation) s.follow_executors();
   std::string code, reason = run::unsupported_mode();
   if (!reason.empty()) code = "FG-207";
   const api::Given given(arguments);
@@ -286,9 +325,10 @@ void JitFunction::call(const detail::Arguments& arguments, detail::Body body, vo
       const std::string why = s.entries.front()->explain_failure(given, now);
       s.recompiles.push_back(why.empty() ? "data took another path" : why);
     }
+    std::erase_if(s.entries, [](const auto& e) { return e->program->stale(); });
   }
   if (!code.empty() && s.options.fullgraph) throw CompileError(code, reason);
-  if (!code.empty() || skipped) return body(context, results);
+  if (!code.empty() || skipped) return run_eagerly(s, body, context, results);
   RecordedCall(s, given, now).run(body, context, results);
 }
 

@@ -3,12 +3,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "exec/executor.h"
 #include "fulgurite/fulgurite.h"
 #include "run/compiled.h"
 #include "run/modes.h"
@@ -69,6 +71,7 @@ struct JitFunction::State {
   Options options;
   std::string file;
   int line = 0;
+  exec::ExecutorList executors;
 
   std::mutex mutex;  // for all below; held while guards are checked, never while a program runs
   std::vector<std::shared_ptr<api::Entry>> entries;  // most recently used first
@@ -78,6 +81,12 @@ struct JitFunction::State {
   std::vector<std::string> recompiles;
   std::uint64_t failures = 0;  // recordings that gave no program, in a row
   std::uint64_t skip = 0;      // calls to run as they stand before recording again
+  // What was registered with executors when the entries were made: of all, and of ours.
+  std::atomic<std::uint64_t> seen_generation = 0;
+  std::uint64_t executors_generation = 0;
+
+  // Drops the programs if an executor of ours has changed since they were made.
+  void follow_executors();
 
   void fall_back(const std::string& code, const std::string& reason);
 };

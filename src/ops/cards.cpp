@@ -1,5 +1,6 @@
 #include "ops/cards.h"
 
+#include <mutex>
 #include <unordered_map>
 
 namespace fulgurite::ops {
@@ -106,6 +107,7 @@ const std::vector<Card>& cards() {
       {"aten::miopen_batch_norm", kNone, {3, 4}, 5, nullptr},
       // ---- in-place operators whose functional variant has another name ----
       {"aten::normal_", kNone, {}, -1, "aten::normal_functional"},
+      {"aten::index", kShapeByMasks},
       // ---- shapes that depend on data and lack the tag ----
       {"aten::nonzero", kDataDependentShape},
       {"aten::masked_select", kDataDependentShape},
@@ -119,22 +121,36 @@ const std::vector<Card>& cards() {
   return list;
 }
 
-}  // namespace
-
-const Card* card_of(const ir::Op& op) {
-  static const auto* by_name = [] {
+std::mutex cards_mutex;
+std::unordered_map<std::string, const Card*>& cards_by_name() {
+  static auto* by_name = [] {
     auto* map = new std::unordered_map<std::string, const Card*>();
     for (const Card& c : cards()) map->emplace(c.name, &c);
     return map;
   }();
+  return *by_name;
+}
+
+}  // namespace
+
+const Card* card_of(const ir::Op& op) {
   static thread_local std::unordered_map<ir::Op, const Card*> known;
   auto [it, is_new] = known.emplace(op, nullptr);
   if (is_new) {
-    auto card = by_name->find(op.name() + "." + op.overload());
-    if (card == by_name->end()) card = by_name->find(op.name());
-    it->second = card == by_name->end() ? nullptr : card->second;
+    const std::lock_guard lock(cards_mutex);
+    const auto& by_name = cards_by_name();
+    auto card = by_name.find(op.name() + "." + op.overload());
+    if (card == by_name.end()) card = by_name.find(op.name());
+    it->second = card == by_name.end() ? nullptr : card->second;
   }
   return it->second;
+}
+
+void add_card(const std::string& name, uint32_t traits) {
+  const std::lock_guard lock(cards_mutex);
+  // Cards are never freed: `known` points to them.
+  auto* kept = new std::string(name);
+  cards_by_name()[name] = new Card{kept->c_str(), traits};
 }
 
 }  // namespace fulgurite::ops

@@ -24,7 +24,9 @@ enum Trait : uint32_t {
   kReadsIntegers = 1 << 10,  // a composite that reads an integer tensor without an operator for it
   kNoVersionBump = 1 << 11,  // writes arguments without bumping their versions
   kGradientChecksData = 1 << 12,  // and raises for some
-  kPermutes = 1 << 9,             // a permutation of dimensions by argument 1
+  kShapeByMasks = 1 << 13,  // of those with a data-dependent shape: only if an index is a mask
+  kPermutes = 1 << 9,       // a permutation of dimensions by argument 1
+  kKeepsTensors = 1 << 13,  // may hold on to its arguments and results
 };
 
 struct Card {
@@ -44,5 +46,9 @@ struct Card {
 
 // nullptr if the operator has none.
 const Card* card_of(const ir::Op& op);
+
+// For operators that are defined while the program runs (those of executors): before their first
+// use. All overloads of `name` get these traits.
+void add_card(const std::string& name, uint32_t traits);
 
 }  // namespace fulgurite::ops

@@ -6,20 +6,29 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/where.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
 #include <bit>
 #include <cstring>
 
 #include "ir/errors.h"
+#include "ops/open_leaf.h"
 #include "ops/value_guard.h"
 
 namespace fulgurite {
 namespace {
 
+// In compiled code, below autograd, nobody else bumps the version of what the caller can see.
 at::Tensor& copy_impl(const at::Tensor& source, at::Tensor& destination) {
-  return destination.copy_(source);
+  const bool below = c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
+  destination.copy_(source);
+  if (below && !destination.is_inference()) destination.unsafeGetTensorImpl()->bump_version();
+  return destination;
 }
+
+at::Tensor open_leaf_impl(const at::Tensor& leaf) { return ops::open_leaf(leaf); }
+at::Tensor close_leaf_impl(const at::Tensor& open) { return open.clone(); }
 
 at::Tensor set_data_impl(const at::Tensor& self, const at::Tensor& data) {
   if (!c10::GradMode::is_enabled() || !self.requires_grad()) return data.detach();
@@ -62,6 +71,11 @@ at::Tensor& set_requires_grad_impl(at::Tensor& self, bool requires_grad) {
   return self;
 }
 
+void bump_version_impl(at::Tensor& self, int64_t by) {
+  if (self.is_inference()) return;
+  for (int64_t i = 0; i < by; ++i) self.unsafeGetTensorImpl()->bump_version();
+}
+
 thread_local uint64_t found_last = 0;
 
 [[noreturn]] void abandon(uint64_t found) {
@@ -97,6 +111,9 @@ TORCH_LIBRARY(fulgurite, m) {
   m.def("strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int offset) -> Tensor");
   m.def("set_grad(Tensor(a!) leaf, Tensor? grad) -> ()");
   m.def("set_requires_grad(Tensor(a!) self, bool requires_grad) -> Tensor(a!)");
+  m.def("bump_version_(Tensor(a!) self, int by) -> ()");
+  m.def("open_leaf(Tensor(a) leaf) -> Tensor(a)");
+  m.def("close_leaf(Tensor open) -> Tensor");
   m.def("expect_int(int found, int expected) -> ()");
   m.def("expect_float(float found, float expected) -> ()");
   m.def("expect_bool(bool found, bool expected) -> ()");
@@ -113,6 +130,9 @@ TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
   m.impl("strided_scatter", strided_scatter_impl);
   m.impl("set_grad", set_grad_impl);
   m.impl("set_requires_grad", set_requires_grad_impl);
+  m.impl("bump_version_", bump_version_impl);
+  m.impl("open_leaf", open_leaf_impl);
+  m.impl("close_leaf", close_leaf_impl);
   m.impl("expect_sizes", expect_sizes_impl);
 }
 
@@ -140,6 +160,8 @@ FULGURITE_PRIM(strided_view)
 FULGURITE_PRIM(strided_scatter)
 FULGURITE_PRIM(set_grad)
 FULGURITE_PRIM(set_requires_grad)
+FULGURITE_PRIM(open_leaf)
+FULGURITE_PRIM(close_leaf)
 FULGURITE_PRIM(expect_int)
 FULGURITE_PRIM(expect_float)
 FULGURITE_PRIM(expect_bool)

@@ -1,23 +1,28 @@
 // Our few operators of our own ("prims"), registered with the dispatcher under the namespace
 // `fulgurite`, so that a trace names them like any other operator.
 //
-//   copy_(source, destination!)    write-back of a value into something that the caller can see;
-//   its
-//                                  gradient goes to the source, none to the destination
-//   set_data(self, data)           the values of `data` under the autograd identity of `self`: what
-//   a
-//                                  write under no_grad or through detach() leaves behind
-//   replace(self, data)            data, as what copy_ under autograd makes of self: the gradient
-//   goes to
-//                                  data, zeros to self
-//   data(self) -> alias            Tensor.data: an alias with a version counter of its own
-//   conform(self, dtype, strides)  the same values in this dtype and with these strides; self if it
-//   has them strided_view(self, size, stride, offset) -> alias      as_strided, offset relative to
-//   self strided_scatter(self, src, size, stride, offset)       self with src written through that
-//   view set_grad(leaf!, grad)          leaf.grad = grad set_requires_grad(self!, b)
-//   Tensor.requires_grad_(b) expect_int/float/bool(found, expected)   a value guard: the run is
-//   abandoned if they differ expect_sizes(self, sizes)      the same for the shape of a result
-//   whose shape depends on data
+//   copy_(source, destination!)         write-back of a value into something that the caller can
+//                                       see; its gradient goes to the source, none to the
+//                                       destination
+//   set_data(self, data)                the values of `data` under the autograd identity of `self`:
+//                                       what a write under no_grad or through detach() leaves
+//                                       behind
+//   replace(self, data)                 data, as what copy_ under autograd makes of self: the
+//   gradient
+//                                       goes to data, zeros to self
+//   data(self) -> alias                 Tensor.data: an alias with a version counter of its own
+//   conform(self, dtype, strides)       the same values in this dtype and with these strides; self
+//   if
+//                                       it has them
+//   strided_view(self, size, stride, offset) -> alias   as_strided, offset relative to self
+//   strided_scatter(self, src, size, stride, offset)    self with src written through that view
+//   set_grad(leaf!, grad)               leaf.grad = grad
+//   set_requires_grad(self!, b)         Tensor.requires_grad_(b)
+//   open_leaf(leaf) -> alias            a leaf, as a tensor that may be written under autograd
+//   close_leaf(open)                    its value at the end, a tensor of its own (ops/open_leaf.h)
+//   expect_int/float/bool(found, expected)  a value guard: the run is abandoned if they differ
+//   expect_sizes(self, sizes)           the same for the shape of a result whose shape depends on
+//   data
 #pragma once
 
 #include "ir/op.h"
@@ -33,6 +38,8 @@ const ir::Op& strided_view();
 const ir::Op& strided_scatter();
 const ir::Op& set_grad();
 const ir::Op& set_requires_grad();
+const ir::Op& open_leaf();
+const ir::Op& close_leaf();
 const ir::Op& expect_int();
 const ir::Op& expect_float();
 const ir::Op& expect_bool();

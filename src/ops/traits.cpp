@@ -87,6 +87,7 @@ std::optional<Functional> find_functional(const ir::Op& op) {
 
 }  // namespace
 
+bool keeps_tensors(const ir::Op& op) { return has_trait(op, kKeepsTensors); }
 bool is_random(const ir::Op& op) { return op.handle().hasTag(at::Tag::nondeterministic_seeded); }
 
 bool is_mutable(const ir::Op& op) {
@@ -101,6 +102,13 @@ bool writes_argument(const ir::Op& op, size_t argument) {
   if (card == nullptr) return false;
   for (int i : card->hidden_writes)
     if (i == static_cast<int>(argument)) return true;
+  return false;
+}
+
+bool writes_out_argument(const ir::Op& op) {
+  const auto& arguments = op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].kwarg_only() && writes_argument(op, i)) return true;
   return false;
 }
 
@@ -131,6 +139,8 @@ bool has_data_dependent_shape(const ir::Op& op) {
 }
 
 bool reads_only_metadata(const ir::Op& op) { return has_trait(op, kReadsMetadata); }
+
+bool shape_depends_on_masks_only(const ir::Op& op) { return has_trait(op, kShapeByMasks); }
 
 bool is_pure(const ir::Op& op) { return !has_effect(op) && !has_trait(op, kUninitialised); }
 

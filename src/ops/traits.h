@@ -17,10 +17,14 @@ bool is_mutable(const ir::Op& op);
 bool writes_argument(const ir::Op& op, size_t argument);
 // The arguments that this bind writes: hidden writes may depend on a flag among the arguments.
 std::vector<size_t> written_arguments(const ir::Bind& bind);
+// Has an out= argument.
+bool writes_out_argument(const ir::Op& op);
 // Must not be removed although its results are unused.
 bool has_effect(const ir::Op& op);
 // Shape of the results depends on the data, not only on shapes (nonzero, masked_select, ...).
 bool has_data_dependent_shape(const ir::Op& op);
+// Of those: indices of bool or byte type make it so, integers do not.
+bool shape_depends_on_masks_only(const ir::Op& op);
 // Returns a number that depends on shapes, dtypes and modes only, which guards already fix.
 bool reads_only_metadata(const ir::Op& op);
 // Same results for same arguments, no effects: may be merged with an equal bind.
@@ -67,6 +71,9 @@ std::optional<Functional> functional_variant(const ir::Op& op);
 // The in-place operator that writes what `op` returns into its first argument: add.Tensor ->
 // add_.Tensor. Same arguments in the same order.
 std::optional<ir::Op> in_place_variant(const ir::Op& op);
+// An operator of an executor: others may hold on to its arguments and results, so that their memory
+// is not free for anything else.
+bool keeps_tensors(const ir::Op& op);
 // No result shares memory with an argument, whatever the data.
 bool returns_fresh_memory(const ir::Op& op);
 

@@ -6,6 +6,7 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <mutex>
 #include <sstream>
 #include <unordered_map>
@@ -17,6 +18,7 @@
 #include "ir/text.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
+#include "passes/cut_rule.h"
 #include "passes/explicit_rules.h"
 #include "passes/functionalize.h"
 #include "passes/infer.h"
@@ -90,102 +92,6 @@ std::string key_of(const Trace& trace, const Bind& bind,
   return key.str();
 }
 
-ir::Value input_value(const ir::Value& like, std::string name) {
-  ir::Value v;
-  v.type = like.type;
-  v.name = std::move(name);
-  return v;
-}
-
-// The recorded joint run -> rule: the operator's results become inputs, and what only computed them
-// goes.
-std::shared_ptr<const Rule> make_rule(const Trace& trace, const Bind& bind, const Trace& joint,
-                                      const std::vector<ValueId>& args,
-                                      const std::vector<ValueId>& results,
-                                      const std::vector<ValueId>& cotangents,
-                                      const std::vector<ValueId>& gradients,
-                                      const std::vector<size_t>& gradients_of) {
-  auto rule = std::make_shared<Rule>();
-  rule->gradients_of = gradients_of;
-  ir::TraceBuilder b("backward_" + bind.op.base_name(), "rule");
-  b.trace().kind = ir::TraceKind::Rule;
-  b.trace().functional = true;
-  std::vector<ValueId> ids(joint.values.size(), kNoValue);
-  // Which joint values are needed: from the gradients backwards, stopping at arguments and results.
-  std::vector<bool> needed(joint.values.size(), false);
-  std::vector<bool> given(joint.values.size(), false);
-  for (const auto* group : {&args, &results, &cotangents})
-    for (ValueId id : *group)
-      if (id != kNoValue) given[id] = true;
-  for (ValueId id : gradients)
-    if (id != kNoValue) needed[id] = true;
-  std::vector<bool> keep(joint.binds.size(), false);
-  for (size_t i = joint.binds.size(); i-- > 0;) {
-    const Bind& x = joint.binds[i];
-    bool wanted = ops::has_effect(x.op) && !(x.op == bind.op);
-    for_each_result(x, [&](ValueId id) { wanted = wanted || (needed[id] && !given[id]); });
-    if (!wanted) continue;
-    keep[i] = true;
-    for_each_arg(x, [&](ValueId id) { needed[id] = true; });
-  }
-  const std::vector<ValueId> flat = tensor_arguments(trace, bind);
-  auto give = [&](const std::vector<ValueId>& group, Rule::Source source, const char* name) {
-    for (size_t k = 0; k < group.size(); ++k) {
-      if (group[k] == kNoValue || !needed[group[k]] || ids[group[k]] != kNoValue) continue;
-      ir::Value input = input_value(joint.value(group[k]), name + std::to_string(k));
-      // Numbers are wrapped numbers in the run on samples, and numbers in the rule.
-      if (source == Rule::Source::Argument && !trace.value(flat.at(k)).is_tensor())
-        input.type = trace.value(flat.at(k)).type;
-      ids[group[k]] = b.add_input(std::move(input));
-      rule->inputs.push_back({source, k});
-      if (source != Rule::Source::Cotangent) ++b.trace().num_saved_inputs;
-    }
-  };
-  give(args, Rule::Source::Argument, "arg");
-  give(results, Rule::Source::Result, "result");
-  give(cotangents, Rule::Source::Cotangent, "g");
-  auto map_id = [&](ValueId id) {
-    if (id == kNoValue) return kNoValue;
-    if (ids[id] == kNoValue) {
-      const ir::Value& v = joint.value(id);
-      if (v.kind == ir::ValueKind::Constant) {
-        ids[id] = b.add_constant(v.constant);
-      } else if (v.kind == ir::ValueKind::Input) {
-        throw Refusal(
-            "FG-172",
-            bind.op.id() + ": its gradient uses a tensor that is neither argument nor result");
-      } else {
-        ir::Value copy;
-        copy.type = v.type;
-        if (v.is_tensor()) std::get<ir::TensorType>(copy.type).requires_grad = false;
-        ids[id] = b.add_value(std::move(copy));
-      }
-    }
-    return ids[id];
-  };
-  auto map = [&](const auto& a) {
-    auto copy = a;
-    if (auto* id = std::get_if<ValueId>(&copy)) *id = map_id(*id);
-    if (auto* list = std::get_if<ValueList>(&copy))
-      for (ValueId& id : *list) id = map_id(id);
-    return copy;
-  };
-  for (size_t i = 0; i < joint.binds.size(); ++i) {
-    if (!keep[i]) continue;
-    const Bind& x = joint.binds[i];
-    if (x.op == prims::expect_int() || x.op == prims::expect_float() ||
-        x.op == prims::expect_bool() || x.op == prims::expect_sizes())
-      throw Refusal("FG-173", bind.op.id() + ": its gradient formula depends on the data");
-    Bind copy{x.op, {}, {}, -1, -1, false};
-    for (const Arg& a : x.args) copy.args.push_back(map(a));
-    for (const ir::Result& r : x.results) copy.results.push_back(map(r));
-    b.add_bind(std::move(copy));
-  }
-  for (ValueId g : gradients) b.trace().outputs.push_back(map_id(g));
-  rule->trace = b.finish();
-  return rule;
-}
-
 // A number as operators get it from Python.
 at::Tensor sample_number(ir::ScalarKind kind) {
   const c10::Scalar s = kind == ir::ScalarKind::Float  ? c10::Scalar(0.5)
@@ -194,6 +100,17 @@ at::Tensor sample_number(ir::ScalarKind kind) {
   at::Tensor t = c10::scalar_to_tensor(s);
   t.unsafeGetTensorImpl()->set_wrapped_number(true);
   return t;
+}
+
+// By flat argument: the kind of a number, nothing for a tensor.
+std::vector<std::optional<ir::ScalarKind>> number_kinds(const Trace& trace, const Bind& bind) {
+  std::vector<std::optional<ir::ScalarKind>> kinds;
+  for (ValueId id : tensor_arguments(trace, bind)) {
+    kinds.emplace_back();
+    if (id != kNoValue && !trace.value(id).is_tensor())
+      kinds.back() = std::get<ir::ScalarKind>(trace.value(id).type);
+  }
+  return kinds;
 }
 
 c10::Device device_of(const Trace& trace, const Bind& bind) {
@@ -218,6 +135,32 @@ ir::TracePtr moved(const Trace& t, c10::Device device) {
   }
   if (t.epilogue == t.binds.size()) b.begin_epilogue();
   return b.finish();
+}
+
+// Sample masks are all false. Where the shape of the result depends on them, as many elements are
+// set as give the shape that was recorded.
+void fill_masks(const Trace& trace, const Bind& bind, const Bind& separate,
+                const std::vector<IValue>& samples) {
+  if (!ops::has_data_dependent_shape(bind.op)) return;
+  std::vector<at::Tensor> masks;
+  for (const IValue& v : samples)
+    if (v.toTensor().scalar_type() == at::kBool && v.toTensor().is_cpu())
+      masks.push_back(v.toTensor());
+  const auto results = tensor_results(trace, bind);
+  if (masks.empty() || results.empty() || results[0] == kNoValue) return;
+  const ir::Dims& wanted = trace.value(results[0]).tensor().sizes;
+  at::NoGradGuard no_grad;
+  for (const int64_t count : wanted) {
+    for (at::Tensor& mask : masks) {
+      if (!mask.is_contiguous()) return;
+      mask.zero_().view(-1).slice(0, 0, count).fill_(true);
+    }
+    torch::jit::Stack stack;
+    ir::push_arguments(separate, samples, stack);
+    bind.op.handle().callBoxed(&stack);
+    const auto sizes = stack.at(0).toTensor().sizes();
+    if (std::equal(sizes.begin(), sizes.end(), wanted.begin(), wanted.end())) return;
+  }
 }
 
 std::shared_ptr<const Rule> derive_by_engine(
@@ -264,6 +207,7 @@ std::shared_ptr<const Rule> derive_by_engine(
       if (auto* list = std::get_if<ValueList>(&a))
         for (ValueId& id : *list) one(id);
     }
+    fill_masks(trace, bind, separate, samples);
   }
   std::vector<at::Tensor> results;
   std::vector<at::Tensor> outputs;
@@ -328,8 +272,14 @@ std::shared_ptr<const Rule> derive_by_engine(
   const auto n = static_cast<std::ptrdiff_t>(results.size());
   const auto m = static_cast<std::ptrdiff_t>(gradients.size());
   const auto& o = joint->outputs;
-  return make_rule(trace, bind, *joint, args, {o.begin(), o.begin() + n},
-                   {o.begin() + n + m, o.end()}, {o.begin() + n, o.begin() + n + m}, gradients_of);
+  return cut_rule(bind, JointRun{joint,
+                                 args,
+                                 {o.begin(), o.begin() + n},
+                                 {o.begin() + n + m, o.end()},
+                                 {},
+                                 {o.begin() + n, o.begin() + n + m},
+                                 gradients_of,
+                                 false});
 }
 
 }  // namespace
@@ -381,7 +331,13 @@ std::shared_ptr<const Rule> derive(const Trace& trace, const Bind& bind,
   } catch (const Refusal& r) {
     // Formulas that look at the data have a form that does not, for tensors without data.
     if (r.code() != "FG-173") throw;
-    rule = derive_by_engine(trace, bind, cotangents, wanted, true);
+    try {
+      rule = derive_by_engine(trace, bind, cotangents, wanted, true);
+    } catch (const fulgurite::Error&) {
+      throw;
+    } catch (const std::exception&) {  // a Python meta function that raises: there is no such form
+      throw r;
+    }
   }
   std::lock_guard lock(cache_mutex);
   ++statistics.derived;

@@ -10,6 +10,7 @@
 #include "ops/traits.h"
 #include "passes/derive.h"
 #include "passes/infer.h"
+#include "passes/user_rules.h"
 
 namespace fulgurite::passes {
 
@@ -63,7 +64,8 @@ class Differentiator {
         joint.differentiable.push_back(i);
     find_active();
 
-    for (size_t i = 0; i < in_.epilogue; ++i) b_.add_bind(in_.binds[i]);
+    rules_.resize(in_.binds.size());
+    for (size_t i = 0; i < in_.epilogue; ++i) forward(i);
     for (ValueId id : joint.attached) {
       Value g;
       g.name = "g_" + in_.value(id).name;
@@ -77,6 +79,7 @@ class Differentiator {
     b_.begin_epilogue();
     for (size_t i = in_.epilogue; i < in_.binds.size(); ++i) b_.add_bind(in_.binds[i]);
     joint.trace = b_.finish();
+    joint.user_rules = std::move(rules_);
     return joint;
   }
 
@@ -124,42 +127,46 @@ class Differentiator {
     sum = emit(add, std::move(bind.args), type);
   }
 
-  void backward(size_t index) {
+  // A bind of the forward: the operator, or what a user's rule has in its place.
+  void forward(size_t index) {
     const Bind& bind = in_.binds[index];
-    if (!bind.grad_mode && !(bind.op == prims::set_data())) return;
-    const std::vector<ValueId> results = tensor_results(in_, bind);
-    std::vector<const TensorType*> cotangents(results.size(), nullptr);
-    std::vector<TensorType> types(results.size());
-    bool any = false;
-    for (size_t r = 0; r < results.size(); ++r) {
-      if (results[r] == kNoValue || cotangent_[results[r]] == kNoValue || !active_[results[r]])
-        continue;
-      types[r] = b_.value(cotangent_[results[r]]).tensor();
-      cotangents[r] = &types[r];
-      any = true;
+    saved_.emplace_back();
+    if (rules::any() && (bind.grad_mode || bind.op == prims::set_data())) {
+      bool active = false;
+      for_each_result(bind, [&](ValueId id) { active = active || active_[id]; });
+      const std::vector<ValueId> arguments = tensor_arguments(in_, bind);
+      std::vector<bool> wanted(arguments.size(), false);
+      for (size_t a = 0; a < arguments.size(); ++a)
+        wanted[a] = arguments[a] != kNoValue && active_[arguments[a]];
+      if (active) rules_[index] = user_rule(in_, bind, wanted, place(bind));
     }
-    if (!any) return;
+    const auto& rule = rules_[index];
+    if (!rule || !rule->forward) {
+      b_.add_bind(bind);
+      return;
+    }
+    const Trace& t = *rule->forward;
     const std::vector<ValueId> arguments = tensor_arguments(in_, bind);
-    std::vector<bool> wanted(arguments.size(), false);
-    for (size_t a = 0; a < arguments.size(); ++a)
-      wanted[a] = arguments[a] != kNoValue && active_[arguments[a]];
-    const auto rule = derive(in_, bind, cotangents, wanted);
-    location_ = bind.location;
-
-    const Trace& t = *rule->trace;
+    const std::vector<ValueId> results = tensor_results(in_, bind);
     std::vector<ValueId> ids(t.values.size(), kNoValue);
-    for (size_t k = 0; k < rule->inputs.size(); ++k) {
-      const auto [source, i] = rule->inputs[k];
-      const ValueId outer = source == Rule::Source::Argument ? arguments.at(i)
-                            : source == Rule::Source::Result ? results.at(i)
-                                                             : cotangent_[results.at(i)];
-      if (outer == kNoValue)
-        throw InternalError("differentiate: the rule of " + bind.op.id() +
-                            " needs a value that does not exist");
-      if (source != Rule::Source::Cotangent)
-        check_not_overwritten(bind, outer, index, source == Rule::Source::Argument && i > 0);
-      ids[t.inputs[k]] = outer;
+    for (size_t k = 0; k < t.inputs.size(); ++k)
+      ids[t.inputs[k]] = arguments.at(rule->forward_arguments[k]);
+    // The write-back writes what the forward gives; any other operator is replaced by it.
+    const bool writes = ops::is_mutable(bind.op);
+    for (size_t r = 0; r < results.size() && !writes; ++r)
+      if (results[r] != kNoValue && t.outputs.at(r) != kNoValue) ids[t.outputs[r]] = results[r];
+    inline_trace(t, ids, bind.location);
+    if (writes) {
+      Bind write = bind;
+      write.args[0] = Arg(ids[t.outputs.at(0)]);
+      b_.add_bind(std::move(write));
     }
+    for (ValueId id : t.saved) saved_.back().push_back(ids[id]);
+  }
+
+  // Adds the binds of a rule's trace. `ids`: the values of its inputs, and of those results that
+  // have one already; complete afterwards.
+  void inline_trace(const Trace& t, std::vector<ValueId>& ids, int32_t location) {
     for (size_t id = 0; id < t.values.size(); ++id)
       if (t.values[id].kind == ir::ValueKind::Constant)
         ids[id] = b_.add_constant(t.values[id].constant);
@@ -180,13 +187,91 @@ class Differentiator {
       return copy;
     };
     for (const Bind& x : t.binds) {
-      Bind copy{x.op, {}, {}, bind.location, -1, false};
+      Bind copy{x.op, {}, {}, location, -1, false};
       for (const Arg& a : x.args) copy.args.push_back(map(a));
       for (const Result& r : x.results) copy.results.push_back(map(r));
       b_.add_bind(std::move(copy));
     }
+  }
+
+  std::string place(const Bind& bind) const {
+    if (bind.location < 0) return "";
+    const auto& at = in_.locations[static_cast<size_t>(bind.location)];
+    return at.file + ":" + std::to_string(at.line);
+  }
+
+  // The cotangent of a result as a user's rule was traced for it.
+  ValueId cotangent_for(const Rule& rule, ValueId result, const TensorType& type) {
+    const ValueId g = cotangent_[result];
+    if (!rule.of_user) return g;
+    const auto dims = [](const ir::Dims& d) {
+      return IValue(std::vector<int64_t>(d.begin(), d.end()));
+    };
+    if (g == kNoValue) {
+      static const Op zeros = Op::get("aten::zeros");
+      TensorType fresh = type;
+      fresh.strides = ir::default_strides(type.sizes);
+      const IValue none;
+      const ValueId zero =
+          emit(zeros,
+               {Arg(dims(type.sizes)), Arg(IValue(static_cast<int64_t>(type.dtype))), Arg(none),
+                Arg(IValue(type.device)), Arg(none)},
+               fresh);
+      return fresh.strides == type.strides ? zero : conformed(zero, type);
+    }
+    return b_.value(g).tensor().strides == type.strides ? g : conformed(g, type);
+  }
+
+  ValueId conformed(ValueId value, const TensorType& type) {
+    return emit(prims::conform(),
+                {Arg(value), Arg(IValue(static_cast<int64_t>(type.dtype))),
+                 Arg(IValue(std::vector<int64_t>(type.strides.begin(), type.strides.end())))},
+                type);
+  }
+
+  void backward(size_t index) {
+    const Bind& bind = in_.binds[index];
+    if (!bind.grad_mode && !(bind.op == prims::set_data())) return;
+    const std::vector<ValueId> results = tensor_results(in_, bind);
+    std::vector<const TensorType*> cotangents(results.size(), nullptr);
+    std::vector<TensorType> types(results.size());
+    bool any = false;
+    for (size_t r = 0; r < results.size(); ++r) {
+      if (results[r] == kNoValue || cotangent_[results[r]] == kNoValue || !active_[results[r]])
+        continue;
+      types[r] = b_.value(cotangent_[results[r]]).tensor();
+      cotangents[r] = &types[r];
+      any = true;
+    }
+    if (!any) return;
+    const std::vector<ValueId> arguments = tensor_arguments(in_, bind);
+    std::vector<bool> wanted(arguments.size(), false);
+    for (size_t a = 0; a < arguments.size(); ++a)
+      wanted[a] = arguments[a] != kNoValue && active_[arguments[a]];
+    const auto rule = rules_[index] ? rules_[index] : derive(in_, bind, cotangents, wanted);
+    location_ = bind.location;
+
+    const Trace& t = *rule->trace;
+    std::vector<ValueId> ids(t.values.size(), kNoValue);
+    for (size_t k = 0; k < rule->inputs.size(); ++k) {
+      const auto [source, i] = rule->inputs[k];
+      const ValueId outer =
+          source == Rule::Source::Argument ? arguments.at(i)
+          : source == Rule::Source::Result ? results.at(i)
+          : source == Rule::Source::Saved
+              ? saved_[index].at(i)
+              : cotangent_for(*rule, results.at(i), t.value(t.inputs[k]).tensor());
+      if (outer == kNoValue)
+        throw InternalError("differentiate: the rule of " + bind.op.id() +
+                            " needs a value that does not exist");
+      if (source == Rule::Source::Argument || source == Rule::Source::Result)
+        check_not_overwritten(bind, outer, index, source == Rule::Source::Argument && i > 0);
+      ids[t.inputs[k]] = outer;
+    }
+    inline_trace(t, ids, bind.location);
     for (size_t k = 0; k < rule->gradients_of.size(); ++k)
-      accumulate(arguments[rule->gradients_of[k]], map_id(t.outputs[k]));
+      accumulate(arguments[rule->gradients_of[k]],
+                 t.outputs[k] == kNoValue ? kNoValue : ids[t.outputs[k]]);
   }
 
   // An in-place operator saves what it needs of its own (first) argument before it writes, of
@@ -197,10 +282,8 @@ class Differentiator {
     if (overwritten_at_[id] == 2 * index &&
         (!other_argument || std::holds_alternative<ValueList>(bind.args[0])))
       return;
-    std::string where;
-    if (bind.location >= 0)
-      where = in_.locations[bind.location].file + ":" +
-              std::to_string(in_.locations[bind.location].line) + ": ";
+    std::string where = place(bind);
+    if (!where.empty()) where += ": ";
     throw Refusal(
         "FG-180",
         where + "the gradient of " + bind.op.id() + " needs " + in_.value(id).name +
@@ -213,6 +296,8 @@ class Differentiator {
   ir::TraceBuilder b_;
   std::vector<ValueId> cotangent_;
   std::vector<bool> active_;
+  std::vector<std::shared_ptr<const Rule>> rules_;  // users', by bind
+  std::vector<std::vector<ValueId>> saved_;         // by bind: what a rule's forward saves
   int32_t location_ = -1;
 };
 

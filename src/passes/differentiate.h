@@ -8,12 +8,14 @@
 //                                     return t1, t5, t7
 //
 // Every bind on the way from an input that requires grad to a value that leaves the trace with
-// history is differentiated by its rule (passes/derive.h). Cotangents are added where a value is
-// used more than once.
+// history is differentiated by its rule (passes/user_rules.h, passes/derive.h). Cotangents are
+// added where a value is used more than once.
 #pragma once
 
+#include <memory>
 #include <vector>
 
+#include "passes/derive.h"
 #include "passes/functionalize.h"
 
 namespace fulgurite::passes {
@@ -24,6 +26,8 @@ struct Joint {
   size_t forward_outputs = 0;          // the rest of the outputs are gradients
   std::vector<ir::ValueId> attached;   // forward values (ids of `trace`) that get a history
   std::vector<size_t> differentiable;  // indices of forward inputs; one gradient output each
+  // By bind of the functional trace: the user's rule that it was differentiated by, or null.
+  std::vector<std::shared_ptr<const Rule>> user_rules;
 };
 
 // Throws Refusal if a rule is missing (FG-17x), or if eager's backward would raise because a tensor

@@ -58,6 +58,15 @@ class RuleWriter {
 
 IValue ints(const ir::Dims& d) { return IValue(std::vector<int64_t>(d.begin(), d.end())); }
 
+// The cotangent as a gradient of a tensor of this type.
+ValueId conformed(RuleWriter& w, const TensorType& cotangent, const TensorType& of) {
+  if (cotangent.dtype == of.dtype && cotangent.strides == of.strides) return w.g;
+  TensorType type = of;
+  return w.emit(prims::conform(),
+                {Arg(w.g), Arg(IValue(static_cast<int64_t>(of.dtype))), Arg(ints(of.strides))},
+                type);
+}
+
 // self with src written through a strided view: self's gradient is zero there, src's is that part
 // of g. (The gradient that PyTorch derives for as_strided_scatter's self is that part, too; so this
 // is ours.)
@@ -104,6 +113,13 @@ std::shared_ptr<const Rule> strided_scatter_rule(const ir::Trace& trace, const B
 std::shared_ptr<const Rule> explicit_rule(const ir::Trace& trace, const Bind& bind,
                                           const std::vector<const TensorType*>& cotangents,
                                           const std::vector<bool>& wanted) {
+  if (bind.op == prims::copy_()) {
+    // The write-back: its gradient goes to the source.
+    const TensorType& source = trace.value(std::get<ValueId>(bind.args[0])).tensor();
+    RuleWriter w(bind.op, *cotangents.at(0));
+    if (wanted.at(0)) w.gradient(0, conformed(w, *cotangents.at(0), source));
+    return w.finish();
+  }
   if (bind.op == prims::set_data()) {
     RuleWriter w(bind.op, *cotangents.at(0));
     w.gradient(0, w.g);

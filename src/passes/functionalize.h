@@ -27,7 +27,8 @@ struct Functionalized {
   std::vector<size_t> overwritten_at;
 };
 
-// Throws Refusal FG-15x for programs whose aliasing it cannot express.
-Functionalized functionalize(const ir::Trace& recorded);
+// Throws Refusal FG-15x for programs whose aliasing it cannot express. `write_back_at_once`: leaves
+// that require grad are written where the program writes them, not at the end.
+Functionalized functionalize(const ir::Trace& recorded, bool write_back_at_once = false);
 
 }  // namespace fulgurite::passes

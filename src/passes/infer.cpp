@@ -46,35 +46,52 @@ KeepRandomState::~KeepRandomState() {
   generator.set_state(state_);
 }
 
-std::vector<ir::TensorType> infer_types(const ir::Trace& trace, const ir::Bind& bind) {
-  Aside aside;
-  KeepRandomState keep(ops::is_random(bind.op));
-  at::NoGradGuard no_grad;
+namespace {
+
+bool run_on_samples(const ir::Trace& trace, const ir::Bind& bind, bool on_meta,
+                    torch::jit::Stack& stack) {
   std::vector<c10::IValue> env(trace.values.size());
   ir::for_each_arg(bind, [&](ir::ValueId id) {
     if (!env[id].isNone()) return;
     if (trace.value(id).is_tensor()) {
-      env[id] = sample(trace.value(id).tensor());
+      env[id] = sample(trace.value(id).tensor(), on_meta);
     } else if (std::get<ir::ScalarKind>(trace.value(id).type) == ir::ScalarKind::Float) {
       env[id] = 0.5;
     } else {
       env[id] = int64_t{2};
     }
   });
-  torch::jit::Stack stack;
+  stack.clear();
   ir::push_arguments(bind, env, stack);
   try {
     bind.op.handle().callBoxed(&stack);
-  } catch (const std::exception& e) {
+  } catch (const std::exception&) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<ir::TensorType> infer_types(const ir::Trace& trace, const ir::Bind& bind) {
+  Aside aside;
+  KeepRandomState keep(ops::is_random(bind.op));
+  at::NoGradGuard no_grad;
+  torch::jit::Stack stack;
+  // Samples with data may be refused for their contents; those on the meta device have none.
+  if (!run_on_samples(trace, bind, false, stack) && !run_on_samples(trace, bind, true, stack))
     throw Refusal(
         "FG-160",
         bind.op.id() + ": its result type is not known, and it does not run on sample tensors");
-  }
+  c10::Device device(c10::kCPU);
+  ir::for_each_arg(bind, [&](ir::ValueId id) {
+    if (trace.value(id).is_tensor()) device = trace.value(id).tensor().device;
+  });
   std::vector<ir::TensorType> types;
   auto add = [&](const at::Tensor& t) {
     ir::TensorType type;
     type.dtype = t.scalar_type();
-    type.device = t.device();
+    type.device = t.is_meta() ? device : t.device();
     type.sizes.assign(t.sizes().begin(), t.sizes().end());
     type.strides.assign(t.strides().begin(), t.strides().end());
     types.push_back(std::move(type));

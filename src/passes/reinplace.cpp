@@ -84,6 +84,11 @@ TracePtr reinplace(const TracePtr& trace) {
   for (size_t id = 0; id < t.values.size(); ++id)
     if (t.values[id].kind == ir::ValueKind::Constant) protect(static_cast<ValueId>(id));
   for (size_t i = t.epilogue; i < t.binds.size(); ++i) for_each_arg(t.binds[i], protect);
+  for (const Bind& b : t.binds) {
+    if (!ops::keeps_tensors(b.op)) continue;
+    for_each_arg(b, protect);
+    for_each_result(b, protect);
+  }
 
   std::vector<std::optional<Bind>> changed(t.binds.size());
   bool any = false;

@@ -6,6 +6,7 @@
 
 #include "ir/builder.h"
 #include "ir/errors.h"
+#include "ops/prims.h"
 #include "ops/traits.h"
 
 namespace fulgurite::passes {
@@ -78,9 +79,12 @@ class Splitter {
            forward_[producer_[id]];
   }
 
-  // Storages that the epilogue writes: what backward needs of them must be copied before.
+  // Storages of the caller that the call writes: what backward needs of them must be copied before.
   void find_overwritten() {
-    for (size_t i = t_.epilogue; i < t_.binds.size(); ++i) {
+    first_write_ = t_.epilogue;
+    for (size_t i = 0; i < t_.binds.size(); ++i) {
+      if (i < t_.epilogue && !(t_.binds[i].op == prims::copy_())) continue;
+      first_write_ = std::min(first_write_, i);
       for (size_t a : ops::written_arguments(t_.binds[i])) {
         ir::for_each_value(t_.binds[i].args[a], [&](ValueId id) {
           ValueId base = id;
@@ -92,7 +96,7 @@ class Splitter {
     }
   }
 
-  // Does `id` show memory of an input that the epilogue overwrites?
+  // Does `id` show memory of an input that the call overwrites?
   bool is_overwritten(ValueId id) const {
     while (computed_in_forward(id) && ops::is_view(t_.binds[producer_[id]].op) &&
            std::holds_alternative<ValueId>(t_.binds[producer_[id]].args[0]))
@@ -153,8 +157,11 @@ class Splitter {
     f.inputs.resize(j_.forward_inputs);
     f.outputs.resize(j_.forward_outputs);
     f.saved = saved_;
-    for (size_t i = 0; i < t_.epilogue; ++i)
-      if (forward_[i]) b.add_bind(t_.binds[i]);
+    auto carry_over = [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i)
+        if (forward_[i]) b.add_bind(t_.binds[i]);
+    };
+    carry_over(0, first_write_);
     static const ir::Op clone = ir::Op::get("aten::clone");
     for (ValueId id : copied_) {
       Value v;
@@ -164,6 +171,7 @@ class Splitter {
       b.add_bind(Bind{clone, {Arg(id), Arg(c10::IValue())}, {ir::Result(copy)}, -1, -1, false});
       f.saved.push_back(copy);
     }
+    carry_over(first_write_, t_.epilogue);
     b.begin_epilogue();
     for (size_t i = t_.epilogue; i < t_.binds.size(); ++i) b.add_bind(t_.binds[i]);
     return b.finish();
@@ -246,8 +254,9 @@ class Splitter {
   std::vector<bool> forward_;
   std::vector<bool> again_;
   std::vector<ValueId> saved_;
-  std::vector<ValueId> copied_;       // saved as copies: the epilogue overwrites them
-  std::vector<ValueId> overwritten_;  // inputs that the epilogue writes
+  std::vector<ValueId> copied_;       // saved as copies: the call overwrites them
+  std::vector<ValueId> overwritten_;  // inputs that the call writes
+  size_t first_write_ = 0;            // the first bind that writes them
 };
 
 }  // namespace

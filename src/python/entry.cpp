@@ -58,7 +58,7 @@ std::string Entry::place_to_follow(PyObject* const* args, size_t nargs, PyObject
 bool Entry::check(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now,
                   std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch,
                   CallObjects& objects) {
-  if (!(now == modes)) return false;
+  if (!(now == modes) || program->stale()) return false;
   std::vector<PyRef>& slots = objects.slots;
   if (!find_objects(args, nargs, kwnames, slots) || !python.resolve(slots)) return false;
   for (const SlotGuard& s : slot_tensors)
@@ -125,6 +125,7 @@ void Entry::drop_repeated(std::vector<const at::Tensor*>& all) const {
 
 std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject* kwnames,
                                    const Modes& now) {
+  if (program->stale()) return "a gradient rule of the program has been changed";
   if (!(now == modes)) return now.difference(modes);
   std::string why = arguments.difference(args, nargs, kwnames);
   if (!why.empty()) return why;

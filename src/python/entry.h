@@ -77,6 +77,7 @@ class Entry {
       argument_positions;   // the arguments' tensors that are inputs: a tensor given twice is one
   run::AliasGuard aliases;  // over arguments' tensors (all of them), then externals
   bool check_aliases = false;
+  bool writes_leaves = false;  // that require grad, in place
   std::vector<External> externals;
   std::vector<GradGuard> grads;
   // Arguments that are also reached through Python state: they must be the very same tensor again.

@@ -82,6 +82,16 @@ void EntryCache::remove(const Entry* entry) {
   entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
+bool EntryCache::remove_if(bool (*predicate)(const Entry&)) {
+  bool any = false;
+  for (size_t i = entries_.size(); i-- > 0;) {
+    if (i >= entries_.size() || !predicate(*entries_[i])) continue;
+    any = true;
+    remove(entries_[i].get());
+  }
+  return any;
+}
+
 size_t EntryCache::count_unused(uint64_t key) const {
   size_t count = 0;
   for (size_t i = find(key, 0); i < entries_.size(); i = find(key, i + 1))

@@ -22,6 +22,8 @@ class EntryCache {
   // Drops the entry that was used longest ago if there are `most`. True if that one was never used.
   bool add(std::shared_ptr<Entry> entry, uint64_t key, size_t most);
   void remove(const Entry* entry);
+  // True if there were any.
+  bool remove_if(bool (*predicate)(const Entry&));
   // Those of this key that were never used; returns how many there are.
   size_t count_unused(uint64_t key) const;
   void remove_unused(uint64_t key);

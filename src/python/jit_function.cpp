@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "exec/claim.h"
 #include "ops/prims.h"
 #include "ops/value_guard.h"
+#include "python_function.h"
 #include "record/recorder.h"
 #include "recorded_call.h"
+#include "rules.h"
 #include "without_gil.h"
 
 namespace fulgurite::python {
@@ -29,6 +32,15 @@ bool JitState::fall_back(const std::string& code, const std::string& reason) {
   return true;
 }
 
+void JitState::follow_executors() {
+  seen_generation = exec::generation();
+  const uint64_t now = exec::generation_of(options.executors);
+  if (now == executors_generation) return;
+  executors_generation = now;
+  entries.clear();
+  failures = skip = 0;
+}
+
 namespace {
 
 struct JitFunction {
@@ -39,10 +51,10 @@ struct JitFunction {
 };
 
 // Runs the entry's program. False if the call has to go on elsewhere (nothing has happened then).
-enum class Served { Yes, DataLeftThePath, Raised };
+enum class Served { Yes, DataLeftThePath, Raised, ExecutorFailed };
 Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Tensor*>& inputs,
              const std::vector<c10::IValue>& numbers, std::vector<at::Tensor>& outputs,
-             std::string& error) {
+             std::string& error, std::optional<exec::ExecutorError>& executor_failure) {
   const std::shared_ptr<run::Compiled> program = entry->program;
   WithoutGil no_gil;
   Served served = Served::Yes;
@@ -50,6 +62,9 @@ Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Te
     program->run(inputs.data(), numbers, outputs);
   } catch (const prims::ValueGuardFailed&) {
     served = Served::DataLeftThePath;
+  } catch (const exec::ExecutorError& e) {
+    served = Served::ExecutorFailed;
+    executor_failure.emplace(e);
   } catch (const c10::Error& e) {
     served = Served::Raised;
     error = e.what_without_backtrace();
@@ -118,6 +133,15 @@ bool is_storm(JitState& state, uint64_t key) {
   return true;
 }
 
+// Programs that were differentiated by a rule that was changed since go. True if there were any.
+bool drop_stale_entries(PyObject* self, JitState& state) {
+  if (!state.entries.remove_if([](const Entry& e) { return e.program->stale(); })) return false;
+  if (state.recompiles.size() < 1000)
+    state.recompiles.push_back("a gradient rule of the program has been changed");
+  tell(self, "recompile", "a gradient rule of the program has been changed");
+  return true;
+}
+
 PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   JitState& state = *reinterpret_cast<JitFunction*>(self)->state;
   PyRef keep_alive = PyRef::borrow(self);
@@ -131,6 +155,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (state.options.fullgraph) return raise_compile_error("FG-207", mode);
     return call_eagerly(state, args, nargsf, kwnames);
   }
+  if (exec::generation() != state.seen_generation) state.follow_executors();
   const Modes now = Modes::now();
   std::vector<const at::Tensor*> inputs;
   std::vector<at::Tensor> scratch;
@@ -145,10 +170,16 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     std::string error;
     std::vector<c10::IValue> numbers;
     if (!entry->read_numbers(args, numbers)) continue;
-    const Served served = serve(entry, inputs, numbers, outputs, error);
+    std::optional<exec::ExecutorError> executor_failure;
+    const Served served = serve(entry, inputs, numbers, outputs, error, executor_failure);
     if (served == Served::DataLeftThePath) {
       candidates.left(entry, prims::last_found());
       continue;
+    }
+    if (served == Served::ExecutorFailed) {
+      ++state.misses;
+      raise_executor_error(*executor_failure);
+      return nullptr;
     }
     if (served == Served::Raised) {
       // Eager raises the same, in its own words; if it does not, the program is at fault and goes.
@@ -169,6 +200,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     return result;
   }
   ++state.misses;
+  const bool dropped = drop_stale_entries(self, state);
   if (state.skip > 0) {
     --state.skip;
     state.fall_back("FG-209", "run eagerly: the last " + std::to_string(state.failures) +
@@ -184,7 +216,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   if (const auto nearest = state.entries.nearest(key)) {
     for (std::string& place : nearest->varied(args, nargs, kwnames))
       state.varying.insert(std::move(place));
-    if (state.recompiles.size() < 1000) {
+    if (!dropped && state.recompiles.size() < 1000) {
       std::string why = nearest->explain_failure(args, nargs, kwnames, now);
       state.recompiles.push_back(why.empty() ? "data took another path" : why);
       tell(self, "recompile", state.recompiles.back());
@@ -306,7 +338,8 @@ PyObject* new_jit_function(PyObject* callable, std::string name, JitOptions opti
   f->state = new JitState();
   f->state->callable = PyRef::borrow(callable);
   f->state->name = std::move(name);
-  f->state->options = options;
+  f->state->options = std::move(options);
+  f->state->follow_executors();
   PyObject_GC_Track(reinterpret_cast<PyObject*>(f));
   return reinterpret_cast<PyObject*>(f);
 }

@@ -13,6 +13,7 @@
 
 #include "entry.h"
 #include "entry_cache.h"
+#include "exec/executor.h"
 #include "watch/intercept.h"
 
 namespace fulgurite::python {
@@ -21,7 +22,10 @@ struct JitOptions {
   bool fullgraph = false;  // raise instead of falling back
   bool caching = true;
   bool reinplace = true;
+  bool functional_leaves = false;   // leaf_inplace="functional"
+  bool write_back_at_once = false;  // skip_inplace_functionalization
   size_t max_entries = 256;
+  exec::ExecutorList executors = {};  // in order; complete (exec/registry.h)
 };
 
 struct Fallback {
@@ -51,6 +55,11 @@ struct JitState {
   uint64_t failures = 0;  // recordings that gave no program, in a row
   uint64_t skip = 0;      // calls to run eagerly before recording again
   double last_record_milliseconds = 0;
+  // What was registered with executors when the entries were made: of all, and of ours.
+  uint64_t seen_generation = 0, executors_generation = 0;
+
+  // Drops the programs if an executor of ours has changed since they were made.
+  void follow_executors();
 
   // Counts it; true if this reason is new.
   bool fall_back(const std::string& code, const std::string& reason);

@@ -2,15 +2,21 @@
 // lives in the core; here are only conversions.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "exec/registry.h"
+#include "extend.h"
 #include "ir/errors.h"
 #include "ir/text.h"
 #include "jit_function.h"
 #include "ops/prims.h"
 #include "passes/derive.h"
+#include "py_trace.h"
+#include "python_function.h"
 #include "record/recorder.h"
+#include "rules.h"
 #include "trace_call.h"
 #include "watch/bindings.h"
 
@@ -18,13 +24,6 @@ namespace nb = nanobind;
 
 namespace fulgurite::python {
 namespace {
-
-// Traces are immutable: Python holds them as they are.
-struct PyTrace {
-  ir::TracePtr trace;
-  std::string stage;
-  double milliseconds = 0;
-};
 
 JitState& state_of(nb::handle h) {
   JitState* s = jit_state(h.ptr());
@@ -38,6 +37,17 @@ nb::list stages(const std::vector<passes::Stage>& from) {
   return out;
 }
 
+nb::list claims(const std::vector<passes::Claim>& from) {
+  nb::list out;
+  for (const passes::Claim& c : from) {
+    nb::list declined;
+    for (const auto& [executor, reason] : c.declined)
+      declined.append(nb::make_tuple(executor, reason));
+    out.append(nb::make_tuple(c.op, c.executor, c.place, c.operators, declined));
+  }
+  return out;
+}
+
 nb::dict entry_dict(const Entry& e) {
   nb::dict d;
   d["hits"] = e.hits;
@@ -45,6 +55,8 @@ nb::dict entry_dict(const Entry& e) {
   d["compile_ms"] = e.compile_milliseconds;
   d["forward"] = stages(e.program->parts().stages);
   d["backward"] = stages(e.program->parts().backward_stages);
+  d["claims"] = claims(e.program->parts().claims);
+  d["backward_claims"] = claims(e.program->parts().backward_claims);
   nb::list guards;
   for (const GuardLine& g : e.guard_lines())
     guards.append(nb::make_tuple(g.kind, g.expression, g.reason));
@@ -75,7 +87,8 @@ NB_MODULE(_C, m) {
   m.attr("__version__") = FULGURITE_VERSION;
   m.attr("torch_version") = FULGURITE_TORCH_VERSION;
 
-  nb::exception<fulgurite::Error>(m, "Error", PyExc_RuntimeError);
+  auto error = nb::exception<fulgurite::Error>(m, "Error", PyExc_RuntimeError);
+  executor_error = nb::exception<exec::ExecutorError>(m, "ExecutorError", error.ptr()).ptr();
   compile_error = nb::exception<fulgurite::Refusal>(m, "CompileError", PyExc_RuntimeError).ptr();
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
@@ -138,16 +151,21 @@ NB_MODULE(_C, m) {
   m.def(
       "_jit",
       [](nb::object fn, std::string name, bool fullgraph, bool caching, bool reinplace,
-         size_t max_entries) {
+         bool functional_leaves, bool write_back_at_once, size_t max_entries,
+         exec::ExecutorList executors) {
         JitOptions o;
         o.fullgraph = fullgraph;
         o.caching = caching;
         o.reinplace = reinplace;
+        o.functional_leaves = functional_leaves;
+        o.write_back_at_once = write_back_at_once;
         o.max_entries = max_entries;
+        o.executors = exec::completed(std::move(executors));
         return nb::steal(new_jit_function(fn.ptr(), std::move(name), o));
       },
       nb::arg("fn"), nb::arg("name"), nb::kw_only(), nb::arg("fullgraph"), nb::arg("caching"),
-      nb::arg("reinplace"), nb::arg("max_entries"));
+      nb::arg("reinplace"), nb::arg("functional_leaves"), nb::arg("write_back_at_once"),
+      nb::arg("max_entries"), nb::arg("executors"));
   m.def("_is_jitted", [](nb::handle h) { return jit_state(h.ptr()) != nullptr; });
   m.def("_hits", [](nb::handle h) { return state_of(h).hits; });
   m.def("_misses", [](nb::handle h) { return state_of(h).misses; });
@@ -193,4 +211,6 @@ NB_MODULE(_C, m) {
     return nb::make_tuple(ok, why);
   });
   bind_watch(m);
+  bind_extend(m);
+  bind_rules(m);
 }

@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "exec/claim.h"
 #include "ir/errors.h"
 #include "number_recorder.h"
 #include "passes/pipeline.h"
+#include "python_function.h"
 #include "record/recorder.h"
+#include "rules.h"
 #include "watch/numbers.h"
 #include "without_gil.h"
 
@@ -90,6 +94,7 @@ class RecordedCall {
       entry->tensor_paths.push_back(names[i]);
       if (!again) recorder.add_input(t, names[i]);
     }
+    if (state_.options.functional_leaves) recorder.open_leaves();
     Observation seen;
     PyRef result;
     watch_options.context = &recorder;
@@ -118,28 +123,31 @@ class RecordedCall {
       PyErr_Restore(type, value, trace);
       return nullptr;
     }
+    if (!recorder.leaf_writes().empty() && !close_leaves(recorder, *entry, result)) return nullptr;
     entry->record_milliseconds = milliseconds_since(start);
     state_.last_record_milliseconds = entry->record_milliseconds;
+    const uint64_t executors_generation = exec::generation_of(state_.options.executors);
     try {
       compile(recorder, *entry, seen, result.get());
       entry->python = std::move(seen.guards);
       check_after_run(*entry);
+    } catch (const exec::ExecutorError& e) {
+      // Eager's result would hide that what the user registered is wrong.
+      raise_executor_error(e);
+      return nullptr;
     } catch (const fulgurite::Refusal& r) {
       if (!followed_more_) take_parts(seen);
       if (!failed(r.code(), r.message())) return nullptr;
       return result.release();
-    } catch (const fulgurite::Error& e) {
-      if (!failed(e.code(), e.message())) return nullptr;
-      return result.release();
-    } catch (const c10::Error& e) {
-      if (!failed("FG-900", e.what_without_backtrace())) return nullptr;
-      return result.release();
-    } catch (const std::exception& e) {
-      if (!failed("FG-900", e.what())) return nullptr;
+    } catch (...) {
+      // A gradient rule is wrong: the user's mistake, not a reason to go on with another gradient.
+      if (set_rule_error()) return nullptr;
+      if (!failed_with_current_exception()) return nullptr;
       return result.release();
     }
     state_.failures = 0;
-    if (state_.options.caching) {
+    const bool is_current = executors_generation == exec::generation_of(state_.options.executors);
+    if (state_.options.caching && is_current) {
       if (state_.entries.add(std::move(entry), key_, state_.options.max_entries))
         ++state_.evicted_unused;
       tell(self_, "compiled", state_.name);
@@ -211,6 +219,65 @@ class RecordedCall {
     return true;
   }
 
+  // The program wrote leaves that require grad: they are leaves again, and what it returned is made
+  // anew with the program's values in their place. False with an exception set.
+  bool close_leaves(record::Recorder& recorder, Entry& entry, PyRef& result) {
+    std::vector<PyObject*> objects;
+    std::string refusal;
+    const ResultStructure structure =
+        ResultStructure::of(result.get(), args_, all_arguments(), objects, refusal);
+    std::vector<at::Tensor> outputs;
+    for (PyObject* o : objects) outputs.push_back(tensor_of(o));
+    try {
+      recorder.close_leaves(outputs);
+    } catch (...) {
+      if (set_rule_error()) return false;  // of the write-back
+      throw;
+    }
+    if (!refusal.empty()) {
+      PyErr_Format(PyExc_RuntimeError,
+                   "FG-185: %s, and a leaf that requires grad was written in place (%s): what the "
+                   "function returns cannot be given the leaf's new value",
+                   refusal.c_str(), recorder.leaf_writes().front().c_str());
+      return false;
+    }
+    result = PyRef::steal(structure.build(outputs, args_, nargs_));
+    if (!result) return false;
+    entry.writes_leaves = true;
+    for (const std::string& where : recorder.leaf_writes())
+      if (!warn_of_leaf_write(where)) return false;
+    return true;
+  }
+
+  // Once per place.
+  static bool warn_of_leaf_write(const std::string& where) {
+    static auto* warned = new std::unordered_set<std::string>();
+    if (!warned->insert(where).second) return true;
+    return PyErr_WarnFormat(PyExc_UserWarning, 1,
+                            "%s writes a leaf that requires grad in place: eager PyTorch raises an "
+                            "error here. The function is given the gradient with respect to the "
+                            "leaf's value before the call; jit(f, leaf_inplace=\"error\") gives "
+                            "eager's error",
+                            where.c_str()) == 0;
+  }
+
+  size_t all_arguments() const {
+    return nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_)) : 0);
+  }
+
+  // In a catch block: what is being handled is the reason.
+  bool failed_with_current_exception() {
+    try {
+      throw;
+    } catch (const fulgurite::Error& e) {
+      return failed(e.code(), e.message());
+    } catch (const c10::Error& e) {
+      return failed("FG-900", e.what_without_backtrace());
+    } catch (const std::exception& e) {
+      return failed("FG-900", e.what());
+    }
+  }
+
   void compile(record::Recorder& recorder, Entry& entry, Observation& seen, PyObject* result) {
     const auto start = Clock::now();
     follow_changes(seen);
@@ -241,6 +308,11 @@ class RecordedCall {
         continue;
       }
       const char* key = e.key && PyUnicode_Check(e.key.get()) ? PyUnicode_AsUTF8(e.key.get()) : "";
+      if (e.kind == EffectKind::TensorAttr && std::string(key) == "requires_grad" &&
+          is_any_tensor(e.holder.get())) {
+        recorder.note_requires_grad(tensor_of(e.holder.get()));
+        continue;
+      }
       if (e.kind == EffectKind::TensorAttr && std::string(key) == "grad" &&
           is_any_tensor(e.holder.get())) {
         touches_grad = true;
@@ -251,9 +323,14 @@ class RecordedCall {
     }
 
     std::vector<PyObject*> output_objects;
-    const size_t given = nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_)) : 0);
+    const size_t given = all_arguments();
     std::string expression;
     if (has_effects) {
+      if (entry.writes_leaves)
+        throw fulgurite::Refusal(
+            "FG-188",
+            "the function writes a leaf that requires grad in place, and stores "
+            "something outside");
       entry.effects = Effects::of(seen, result, args_, given, output_objects);
       entry.has_effects = true;
       expression = entry.effects.result_expression();
@@ -307,14 +384,16 @@ class RecordedCall {
 
     passes::PipelineOptions options;
     options.reinplace = state_.options.reinplace;
+    options.claim = exec::claimer(state_.options.executors);
+    options.write_back_at_once = state_.options.write_back_at_once;
     passes::Lowered lowered;
     {
       WithoutGil no_gil;
       lowered = passes::run_pipeline(recording.trace, options);
     }
     entry.aliases = run::AliasGuard(all);
-    entry.check_aliases =
-        entry.aliases.any() || lowered.functional->epilogue < lowered.functional->binds.size();
+    entry.check_aliases = entry.aliases.any() || entry.writes_leaves ||
+                          lowered.functional->epilogue < lowered.functional->binds.size();
     entry.program = std::make_shared<run::Compiled>(std::move(lowered));
     entry.compile_milliseconds = milliseconds_since(start);
   }
@@ -422,6 +501,12 @@ class RecordedCall {
 };
 
 }  // namespace
+
+PyObject* call_eagerly(const JitState& state, PyObject* const* args, size_t nargsf,
+                       PyObject* kwnames) {
+  const record::UnderRules rules(&position);
+  return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
+}
 
 PyObject* record_call(PyObject* self, JitState& state, PyObject* const* args, size_t nargsf,
                       PyObject* kwnames) {

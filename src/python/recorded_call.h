@@ -14,6 +14,10 @@ namespace fulgurite::python {
 PyObject* record_call(PyObject* self, JitState& state, PyObject* const* args, size_t nargsf,
                       PyObject* kwnames);
 
+// The function itself, uncompiled; users' gradient rules hold all the same.
+PyObject* call_eagerly(const JitState& state, PyObject* const* args, size_t nargsf,
+                       PyObject* kwnames);
+
 // Tells the listener (logging); its errors are not the caller's.
 void tell(PyObject* self, const char* event, const std::string& detail);
 // Sets fulgurite.CompileError; returns nullptr.

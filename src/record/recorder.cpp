@@ -13,7 +13,9 @@
 #include <unordered_set>
 
 #include "ir/builder.h"
+#include "ops/open_leaf.h"
 #include "ops/prims.h"
+#include "ops/rules.h"
 #include "ops/traits.h"
 #include "record/place_numbers.h"
 
@@ -36,6 +38,7 @@ constexpr DispatchKey kKey = DispatchKey::FULGURITE_RECORDER_KEY;
 using ExcludeKey = c10::impl::ExcludeDispatchKeyGuard;
 
 thread_local Recorder* active = nullptr;
+RuleHook rule_hook = nullptr;
 
 c10::StorageImpl* storage_of(c10::TensorImpl* impl) {
   return impl->has_storage() ? impl->storage().unsafeGetStorageImpl() : nullptr;
@@ -93,6 +96,8 @@ struct Recorder::Impl {
   std::string name;
   PositionProvider where = nullptr;
   std::optional<Refusal> refusal;
+  bool outer_excluded = false;  // was recording paused where the scope began?
+  bool rules_only = false;      // nothing is recorded; users' rules hold
 
   std::vector<ir::Value> values;
   std::vector<Facts> facts;
@@ -121,6 +126,18 @@ struct Recorder::Impl {
     bool grad_set = false;  // by Python
   };
   std::vector<Leaf> leaves;
+
+  // Leaves that the program writes under autograd. Operators are given the open leaf (or a view of
+  // it) wherever the program gives them the leaf (or a view of it that has a history).
+  struct OpenedLeaf {
+    at::Tensor leaf;
+    at::Tensor open;
+    ValueId value;
+    std::vector<std::pair<at::Tensor, at::Tensor>> views;  // of the leaf, of the open leaf
+  };
+  bool may_open_leaves = false;
+  std::vector<OpenedLeaf> opened;
+  std::vector<std::string> leaf_writes;
 
   std::unordered_set<const c10::StorageImpl*> written_with_grad;
   std::unordered_set<const c10::TensorImpl*> given;  // inputs and externals
@@ -224,11 +241,8 @@ struct Recorder::Impl {
       return kNoValue;
     }
     auto* impl = t.unsafeGetTensorImpl();
-    ValueId id = find(t);
-    if (id != kNoValue) {
-      check_requires_grad(t, id);
-      return id;
-    }
+    const ValueId id = find(t);
+    if (id != kNoValue) return with_requires_grad_of(t, id);
     if (auto* storage = storage_of(impl)) {
       auto same = by_storage.find(storage);
       if (same != by_storage.end()) {
@@ -259,16 +273,26 @@ struct Recorder::Impl {
     return id;
   }
 
-  void check_requires_grad(const at::Tensor& t, ValueId id) {
-    if (t.requires_grad() == values[id].tensor().requires_grad) return;
+  // The value `id` of `t`, or, where requires_grad was set since, the value that it is now.
+  ValueId with_requires_grad_of(const at::Tensor& t, ValueId id) {
+    if (t.requires_grad() == values[id].tensor().requires_grad) return id;
     // A write through a view gave its base a history: passes see that from the write itself.
-    if (t.grad_fn() != nullptr && written_with_grad.count(facts[id].storage) > 0) return;
+    if (t.grad_fn() != nullptr && written_with_grad.count(facts[id].storage) > 0) return id;
     if (t.grad_fn() != nullptr) {
       refuse("FG-120",
              "a tensor got its history from a custom autograd Function, which is not compiled yet");
-    } else {
-      refuse("FG-121", "requires_grad of a tensor was changed inside the function");
+      return id;
     }
+    PendingBind p{ir::Bind{prims::set_requires_grad(),
+                           {Arg(id), Arg(IValue(t.requires_grad()))},
+                           {},
+                           location(),
+                           region,
+                           c10::GradMode::is_enabled()}};
+    const ValueId now = new_result(t, static_cast<int32_t>(binds.size()));
+    p.bind.results.emplace_back(now);
+    binds.push_back(std::move(p));
+    return now;
   }
 
   // ---- arguments and results
@@ -334,12 +358,24 @@ struct Recorder::Impl {
 
   // ---- what the program reads out of tensors
   // -------------------------------------------------------
+  bool shape_depends_on_data(const ir::Bind& bind) const {
+    if (!ops::has_data_dependent_shape(bind.op)) return false;
+    if (!ops::shape_depends_on_masks_only(bind.op)) return true;
+    bool masks = false;
+    ir::for_each_arg(bind, [&](ValueId id) {
+      if (!values[id].is_tensor()) return;
+      const auto dtype = values[id].tensor().dtype;
+      masks = masks || dtype == at::kBool || dtype == at::kByte;
+    });
+    return masks;
+  }
+
   void expect_results(size_t index, const Stack& stack) {
     const Op op = binds[index].bind.op;
     const auto& returns = op.schema().returns();
     for (size_t i = 0; i < returns.size(); ++i) {
       const IValue& v = stack[stack.size() - returns.size() + i];
-      if (v.isTensor() && v.toTensor().defined() && ops::has_data_dependent_shape(op)) {
+      if (v.isTensor() && v.toTensor().defined() && shape_depends_on_data(binds[index].bind)) {
         const auto id = std::get<ValueId>(binds[index].bind.results[i]);
         push(prims::expect_sizes(), {Arg(id), Arg(IValue(v.toTensor().sizes().vec()))});
         continue;
@@ -400,13 +436,152 @@ struct Recorder::Impl {
   bool changes_given_tensor(const Op& op, const Stack& stack) const {
     if (!ops::changes_geometry_in_place(op)) return false;
     const IValue& self = stack[stack.size() - op.schema().arguments().size()];
-    return self.isTensor() && given.count(self.toTensor().unsafeGetTensorImpl()) > 0;
+    if (!self.isTensor() || given.count(self.toTensor().unsafeGetTensorImpl()) == 0) return false;
+    // A new shape of the same memory is repeated on an argument at the end of the compiled call.
+    return !ops::view_variant(op) || is_external(self.toTensor());
+  }
+
+  // Opens the leaves that an operator is about to write; false if there is none.
+  bool open_written_leaves(const Op& op, const Stack& stack);
+  at::Tensor opened_alias(const at::Tensor& t);
+  void use_opened_leaves(Stack* stack, size_t arguments);
+  void write_out_arguments(const Op& op, Stack* stack);
+  at::Tensor view_of_closed(const at::Tensor& value, ValueId closed, const at::Tensor& like,
+                            int64_t offset);
+  bool is_external(const at::Tensor& t) const {
+    for (const External& e : externals)
+      if (e.tensor.is_same(t)) return true;
+    return false;
+  }
+
+  // Runs the operator by a user's rule; false, with nothing done, if there is none for it.
+  bool by_rule(const Op& op, Stack* stack) {
+    if (where == nullptr || !rules::any() || rule_hook == nullptr || nesting > 0) return false;
+    update_position();
+    const std::string place =
+        position.file.empty() ? "" : position.file + ":" + std::to_string(position.line);
+    ExcludeKey off(kKey);
+    return rule_hook(op, *stack, place);
   }
 
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   void composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   bool filled_behind_our_back(const Op& op, const Stack& stack, size_t first_bind);
 };
+
+bool Recorder::Impl::open_written_leaves(const Op& op, const Stack& stack) {
+  if (!may_open_leaves || !op.schema().is_mutable() || !c10::GradMode::is_enabled()) return false;
+  if (ops::changes_geometry_in_place(op)) return false;
+  if (ops::writes_out_argument(op) && !ops::functional_variant(op)) return false;
+  bool any = false;
+  const size_t count = op.schema().arguments().size();
+  auto look_at = [&](const at::Tensor& t) {
+    if (!t.defined() || !is_plain(t)) return;
+    const at::Tensor leaf = ops::leaf_that_forbids_writing(t);
+    if (!leaf.defined()) return;
+    const bool made_here = find(leaf) != kNoValue && given.count(leaf.unsafeGetTensorImpl()) == 0;
+    const ValueId id = made_here ? kNoValue : use(leaf);
+    if (id == kNoValue) return;
+    OpenedLeaf o{leaf, {}, kNoValue, {}};
+    {
+      Pause pause;
+      o.open = ops::open_leaf(leaf);
+    }
+    PendingBind p{ir::Bind{prims::open_leaf(), {Arg(id)}, {}, location(), region, true}};
+    o.value = new_result(o.open, static_cast<int32_t>(binds.size()));
+    p.bind.results.emplace_back(o.value);
+    binds.push_back(std::move(p));
+    opened.push_back(std::move(o));
+    leaf_writes.push_back(
+        (position.file.empty() ? "" : position.file + ":" + std::to_string(position.line) + ": ") +
+        op.id());
+    any = true;
+  };
+  for (size_t i = 0; i < count; ++i) {
+    if (!ops::writes_argument(op, i)) continue;
+    const IValue& v = stack[stack.size() - count + i];
+    if (v.isTensor()) look_at(v.toTensor());
+    if (v.isTensorList())
+      for (const IValue& e : v.toListRef()) look_at(e.toTensor());
+  }
+  return any;
+}
+
+// The tensor that operators get for `t`: itself, unless it is an opened leaf or a view of one.
+at::Tensor Recorder::Impl::opened_alias(const at::Tensor& t) {
+  for (OpenedLeaf& o : opened) {
+    if (t.is_same(o.leaf)) return o.open;
+    if (!t.is_view() || !t.requires_grad() || !at::Tensor(t._base()).is_same(o.leaf)) continue;
+    for (const auto& [view, alias] : o.views)
+      if (t.is_same(view)) return alias;
+    const ValueId id = use(t);
+    Pause pause;
+    c10::AutoGradMode with_grad(true);
+    const at::Tensor alias = o.open.as_strided(t.sizes(), t.strides(), t.storage_offset());
+    if (id != kNoValue) by_impl[alias.unsafeGetTensorImpl()] = id;
+    o.views.emplace_back(t, alias);
+    return alias;
+  }
+  return t;
+}
+
+void Recorder::Impl::use_opened_leaves(Stack* stack, size_t arguments) {
+  for (size_t i = stack->size() - arguments; i < stack->size(); ++i) {
+    IValue& v = (*stack)[i];
+    if (v.isTensor() && v.toTensor().defined()) {
+      v = opened_alias(v.toTensor());
+    } else if (v.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const IValue& e : v.toListRef())
+        list.push_back(e.toTensor().defined() ? opened_alias(e.toTensor()) : e.toTensor());
+      v = list;
+    } else if (v.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const IValue& e : v.toListRef())
+        list.push_back(e.isTensor() ? std::optional(opened_alias(e.toTensor())) : std::nullopt);
+      v = list;
+    }
+  }
+}
+
+// The part of a closed leaf's value (whose id is `closed`) that `like` showed of the leaf.
+at::Tensor Recorder::Impl::view_of_closed(const at::Tensor& value, ValueId closed,
+                                          const at::Tensor& like, int64_t offset) {
+  at::Tensor view = value.as_strided(like.sizes(), like.strides(), value.storage_offset() + offset);
+  PendingBind p{ir::Bind{prims::strided_view(),
+                         {Arg(closed), Arg(IValue(like.sizes().vec())),
+                          Arg(IValue(like.strides().vec())), Arg(IValue(offset))},
+                         {},
+                         -1,
+                         -1,
+                         true}};
+  p.bind.results.emplace_back(new_result(view, static_cast<int32_t>(binds.size())));
+  binds.push_back(std::move(p));
+  return view;
+}
+
+// out= of tensors that require grad, which eager refuses: the values are computed, then copied.
+void Recorder::Impl::write_out_arguments(const Op& op, Stack* stack) {
+  const auto functional = ops::functional_variant(op);
+  const size_t count = op.schema().arguments().size();
+  const Stack args(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+  Stack values;
+  for (int a : functional->argument_of) values.push_back(args[static_cast<size_t>(a)]);
+  functional->op.handle().callBoxed(&values);
+  stack->resize(stack->size() - count);
+  static const auto copy = Op::get("aten::copy_").handle();
+  size_t next = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (!ops::writes_argument(op, i)) continue;
+    const at::Tensor value = values.at(next++).toTensor();
+    TORCH_CHECK(args[i].toTensor().sizes() == value.sizes(), op.id(), ": out= has the shape ",
+                args[i].toTensor().sizes(), ", the result has ", value.sizes(),
+                "; a leaf that requires grad is not resized");
+    Stack call{args[i], IValue(value), IValue(false)};
+    copy.callBoxed(&call);
+    stack->push_back(args[i]);
+  }
+}
 
 // A leaf operator: what autograd sees.
 void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack) {
@@ -416,6 +591,10 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   update_position();
   if (c10::InferenceMode::is_enabled() != ambient_inference)
     refuse("FG-132", "inference mode is switched inside the function, which is not compiled yet");
+  if (open_written_leaves(op, *stack)) {
+    use_opened_leaves(stack, schema.arguments().size());
+    if (ops::writes_out_argument(op)) return write_out_arguments(op, stack);
+  }
   PendingBind p{ir::Bind{op, {}, {}, location(), region, c10::GradMode::is_enabled()}};
   if (ops::lifts_constant(op) && stack->back().isTensor() &&
       find(stack->back().toTensor()) == kNoValue) {
@@ -435,10 +614,12 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
                " changes the shape of a tensor that the caller can see, which is not compiled yet");
   // The autograd kernel of a mutable operator may clone what it must save before it writes. That
   // clone is part of the program: the key stays on, and the operator itself is pushed after it.
-  const bool key_stays_on = schema.is_mutable() && c10::GradMode::is_enabled();
+  // A user's rule saves what it needs out of sight.
+  const bool ruled = by_rule(op, stack);
+  const bool key_stays_on = !ruled && schema.is_mutable() && c10::GradMode::is_enabled();
   size_t index = binds.size();
   if (!key_stays_on) binds.push_back(p);
-  {
+  if (!ruled) {
     std::optional<ExcludeKey> off;
     if (!key_stays_on) off.emplace(kKey);
     ++nesting;
@@ -455,7 +636,7 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
     index = binds.size();
     binds.push_back(std::move(p));
   }
-  if (key_stays_on)
+  if (key_stays_on || ruled)
     for (size_t a : ops::written_arguments(binds[index].bind))
       ir::for_each_value(binds[index].bind.args[a],
                          [&](ValueId id) { written_with_grad.insert(facts[id].storage); });
@@ -559,12 +740,15 @@ bool is_autocast_key(DispatchKey k) {
 void fallback(const c10::OperatorHandle& op, DispatchKeySet ks, Stack* stack) {
   const DispatchKeySet below = ks & DispatchKeySet(DispatchKeySet::FULL_AFTER, kKey);
   Recorder* recorder = active;
-  if (recorder == nullptr || recorder->impl().refusal || ops::is_bookkeeping(Op(op))) {
+  const bool silent =
+      recorder != nullptr && (recorder->impl().refusal || recorder->impl().rules_only);
+  if (recorder == nullptr || ops::is_bookkeeping(Op(op)) || (silent && !rules::any())) {
     ExcludeKey off(kKey);
     op.redispatchBoxed(below, stack);
     return;
   }
   Recorder::Impl& r = recorder->impl();
+  if (!r.opened.empty()) r.use_opened_leaves(stack, op.schema().arguments().size());
   if (r.nesting > 0) {
     // Inside a leaf that kept the key on: only what its autograd kernel itself calls belongs to the
     // program.
@@ -595,7 +779,17 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet ks, Stack* stack) {
     composite = !op.hasKernelForDispatchKey(
         c10::toRuntimePerBackendFunctionalityKey(DispatchKey::Dense, backend));
   }
-  if (composite) {
+  // A composite that has a user's rule is one operator.
+  if (composite && rules::find(Op(op))) composite = false;
+  if (silent) {
+    // Nothing is recorded any more, but users' rules go on to hold for the parts of composites.
+    if (composite) {
+      op.redispatchBoxed(below, stack);
+    } else if (!r.by_rule(Op(op), stack)) {
+      ExcludeKey off(kKey);
+      op.redispatchBoxed(below, stack);
+    }
+  } else if (composite) {
     r.composite(op, below, stack);
   } else {
     r.leaf(op, below, stack);
@@ -612,6 +806,49 @@ Recorder::Recorder(std::string name, PositionProvider where) : impl_(std::make_u
 }
 
 Recorder::~Recorder() = default;
+
+void Recorder::open_leaves() { impl_->may_open_leaves = true; }
+
+const std::vector<std::string>& Recorder::leaf_writes() const { return impl_->leaf_writes; }
+
+void Recorder::close_leaves(std::vector<at::Tensor>& outputs) {
+  Impl& r = *impl_;
+  Pause pause;
+  c10::AutoGradMode with_grad(true);
+  for (const Impl::OpenedLeaf& o : r.opened) {
+    at::Tensor value;
+    // The write-back has happened; a user's rule for it says how gradients pass.
+    Stack write_back{IValue(o.open), IValue(o.leaf.detach().clone())};
+    if (rule_hook != nullptr && rules::find(prims::copy_()) &&
+        rule_hook(prims::copy_(), write_back, r.leaf_writes.front())) {
+      value = write_back.back().toTensor();
+      const auto rule = rules::find(prims::copy_());
+      if (rule != nullptr && (rule->forward || rule->joint)) {
+        // It wrote something else than the program did.
+        c10::AutoGradMode no_grad(false);
+        o.open.detach().copy_(value);
+      }
+    } else {
+      value = o.open.clone();
+    }
+    PendingBind close{ir::Bind{prims::close_leaf(), {Arg(r.use(o.open))}, {}, -1, -1, true}};
+    const ValueId closed = r.new_result(value, static_cast<int32_t>(r.binds.size()));
+    close.bind.results.emplace_back(closed);
+    r.binds.push_back(std::move(close));
+    for (at::Tensor& t : outputs) {
+      if (!t.defined() || !t.requires_grad() || !t.is_alias_of(o.leaf)) continue;
+      if (t.is_same(o.leaf) || t.is_same(o.open)) {
+        t = value;
+      } else if (value.strides() != o.leaf.strides()) {
+        r.refuse("FG-182",
+                 "a view of a leaf that the function wrote in place is returned, and the leaf is "
+                 "itself a strided part of its memory");
+      } else {
+        t = r.view_of_closed(value, closed, t, t.storage_offset() - o.leaf.storage_offset());
+      }
+    }
+  }
+}
 
 ValueId Recorder::add_input(const at::Tensor& tensor, const std::string& name) {
   Impl& r = *impl_;
@@ -632,10 +869,13 @@ ValueId Recorder::add_input(const at::Tensor& tensor, const std::string& name) {
 Recorder::Scope::Scope(Recorder& recorder)
     : outer_(active), outer_included_(c10::impl::tls_is_dispatch_key_included(kKey)) {
   active = &recorder;
+  recorder.impl().outer_excluded = c10::impl::tls_is_dispatch_key_excluded(kKey);
   c10::impl::tls_set_dispatch_key_included(kKey, true);
+  c10::impl::tls_set_dispatch_key_excluded(kKey, false);
 }
 
 Recorder::Scope::~Scope() {
+  c10::impl::tls_set_dispatch_key_excluded(kKey, active->impl().outer_excluded);
   active = outer_;
   c10::impl::tls_set_dispatch_key_included(kKey, outer_included_);
 }
@@ -698,8 +938,14 @@ void Recorder::refuse(const std::string& code, const std::string& message) {
 }
 
 void Recorder::note_grad_access(const at::Tensor& leaf) {
+  for (const Impl::OpenedLeaf& o : impl_->opened)
+    if (o.leaf.is_same(leaf))
+      impl_->refuse("FG-183",
+                    "the .grad of a leaf is used after the function wrote the leaf in place");
   if (leaf.requires_grad() && leaf.is_leaf()) impl_->use(leaf);
 }
+
+void Recorder::note_requires_grad(const at::Tensor& t) { impl_->use(t); }
 
 void Recorder::note_grad_write(const at::Tensor& leaf) {
   impl_->use(leaf);
@@ -820,7 +1066,17 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
   return recording;
 }
 
-bool recording() { return active != nullptr; }
+void set_rule_hook(RuleHook hook) { rule_hook = hook; }
+
+UnderRules::UnderRules(PositionProvider where) {
+  if (!rules::any() || active != nullptr) return;
+  recorder_ = std::make_unique<Recorder>("eager", where);
+  recorder_->impl().rules_only = true;
+  scope_ = std::make_unique<Recorder::Scope>(*recorder_);
+}
+UnderRules::~UnderRules() = default;
+
+bool recording() { return active != nullptr && !active->impl().rules_only; }
 
 Pause::Pause() : excluded_before_(c10::impl::tls_is_dispatch_key_excluded(kKey)) {
   c10::impl::tls_set_dispatch_key_excluded(kKey, true);

@@ -60,6 +60,8 @@ struct Recording {
 
 class Recorder {
  public:
+  // Without `where` it records no program of a user's (a rule is derived): users' rules do not
+  // hold.
   explicit Recorder(std::string name, PositionProvider where = nullptr);
   ~Recorder();
   Recorder(const Recorder&) = delete;
@@ -82,11 +84,23 @@ class Recorder {
     bool outer_included_;
   };
 
+  // In-place operators on leaves that require grad: with this they are given their functional
+  // meaning (ops/open_leaf.h) instead of eager's error.
+  void open_leaves();
+  // Makes the opened leaves leaves again; to be called once, when the program is over, inside no
+  // Scope. Those of `outputs` that are such a leaf, or a view of one with a history, are replaced
+  // by tensors that hold the program's value.
+  void close_leaves(std::vector<at::Tensor>& outputs);
+  // Where a leaf was first written, e.g. "train.py:31: aten.mul_".
+  const std::vector<std::string>& leaf_writes() const;
+
   // Stops the recording with a reason; the first one counts.
   void refuse(const std::string& code, const std::string& message);
 
   // Python is about to read or set leaf.grad: what it is now is what the call found.
   void note_grad_access(const at::Tensor& leaf);
+  // Python set t.requires_grad.
+  void note_requires_grad(const at::Tensor& t);
   // Python set leaf.grad: what it is at the end is written by the trace, whatever it was.
   void note_grad_write(const at::Tensor& leaf);
 
@@ -111,6 +125,26 @@ class Recorder {
 
  private:
   std::unique_ptr<Impl> impl_;
+};
+
+// Users' rules (ops/rules.h) hold while a call is recorded, too: an operator that has one is run by
+// the hook, which returns false if the operator is to run as usual.
+using RuleHook = bool (*)(const ir::Op& op, std::vector<c10::IValue>& stack,
+                          const std::string& where);
+void set_rule_hook(RuleHook hook);
+
+// Inside it users' rules hold for what runs eagerly on this thread; nothing is recorded. Does
+// nothing where no rule is registered, or a recording goes on.
+class UnderRules {
+ public:
+  explicit UnderRules(PositionProvider where = nullptr);
+  ~UnderRules();
+  UnderRules(const UnderRules&) = delete;
+  UnderRules& operator=(const UnderRules&) = delete;
+
+ private:
+  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<Recorder::Scope> scope_;
 };
 
 // Is a recording going on on this thread?

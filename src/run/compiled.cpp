@@ -1,6 +1,7 @@
 #include "run/compiled.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/clone.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
@@ -16,8 +17,10 @@
 #include "ir/errors.h"
 #include "ir/stack.h"
 #include "ops/prims.h"
+#include "ops/rules.h"
 #include "ops/traits.h"
 #include "run/below_autograd.h"
+#include "run/ruled.h"
 
 namespace fulgurite::run {
 namespace {
@@ -30,6 +33,12 @@ void set_default_random_state(const at::Tensor& state) {
   auto generator = at::detail::getDefaultCPUGenerator();
   generator.set_state(state);
 }
+
+// The history of what an input was before the call overwrote it.
+struct InputBefore : torch::autograd::Node {
+  std::string name() const override { return "InputBefore"; }
+  variable_list apply(variable_list&& gradients) override { return std::move(gradients); }
+};
 
 // The history of the results of one call.
 struct CompiledBackward : torch::autograd::Node {
@@ -54,8 +63,63 @@ struct CompiledBackward : torch::autograd::Node {
   variable_list apply(variable_list&& gradients) override {
     std::lock_guard<std::mutex> lock(mutex_);
     TORCH_CHECK(!released, torch::autograd::ERR_BACKWARD_TWICE);
-    if (c10::GradMode::is_enabled()) return apply_with_graph(gradients);
-    return apply_plan(gradients);
+    if (!c10::GradMode::is_enabled()) return apply_plan(gradients);
+    for (const at::Tensor& x : inputs)
+      if (!x.defined()) return apply_backward_trace(gradients);
+    return apply_with_graph(gradients);
+  }
+
+  // create_graph without an input, which the call overwrote: the backward trace itself runs under
+  // autograd. That needs saved values with their histories, which intermediate ones have not.
+  variable_list apply_backward_trace(const variable_list& gradients) {
+    const ir::Trace& t = *program->parts().differentiable_backward;
+    Frame frame(t.values.size());
+    load_constants(t, frame);
+    const auto& slots = program->saved();
+    for (size_t k = 0; k < slots.size(); ++k) {
+      const SavedSlot& slot = slots[k];
+      if (slot.kind == SavedSlot::Kind::Number) {
+        frame[t.inputs[k]] = numbers[k];
+        continue;
+      }
+      at::Tensor v = saved[k].unpack(slot.kind == SavedSlot::Kind::Output ? getptr() : nullptr);
+      if (slot.copy_of >= 0) v = with_history_of_input(v, slot.copy_of);
+      const ir::Value& value = program->parts().forward->value(slot.value);
+      TORCH_CHECK(slot.kind != SavedSlot::Kind::Intermediate || slot.copy_of >= 0 ||
+                      !value.tensor().requires_grad,
+                  "FG-181: create_graph through ", program->name(),
+                  ": the compiled call overwrote an input that it would need to compute ",
+                  value.name, " again");
+      frame[t.inputs[k]] = v;
+    }
+    for (size_t k = 0; k < gradients.size(); ++k) {
+      const ir::ValueId id = t.inputs[t.num_saved_inputs + k];
+      const auto& type = t.value(id).tensor();
+      const auto options = at::TensorOptions().dtype(type.dtype).device(type.device);
+      frame[id] = gradients[k].defined() ? gradients[k] : at::zeros(type.sizes, options);
+    }
+    UnderAutograd under;
+    std::vector<c10::IValue> stack;
+    for (const ir::Bind& b : t.binds) ir::run_bind(b, frame, stack);
+    variable_list out(t.outputs.size());
+    for (size_t k = 0; k < t.outputs.size(); ++k)
+      if (t.outputs[k] != ir::kNoValue && task_should_compute_output(k))
+        out[k] = frame[t.outputs[k]].toTensor();
+    return out;
+  }
+
+  // The contents that input `i` had, with the history that it had.
+  at::Tensor with_history_of_input(const at::Tensor& contents, int32_t i) {
+    const auto& differentiable = program->parts().differentiable;
+    const auto k = static_cast<size_t>(
+        std::find(differentiable.begin(), differentiable.end(), static_cast<size_t>(i)) -
+        differentiable.begin());
+    if (k == differentiable.size()) return contents;
+    at::Tensor alias = contents.detach();
+    auto node = c10::make_intrusive<InputBefore>();
+    node->add_next_edge(next_edge(k));
+    torch::autograd::set_history(alias, node);
+    return alias;
   }
 
   variable_list apply_plan(const variable_list& gradients) {
@@ -122,9 +186,6 @@ struct CompiledBackward : torch::autograd::Node {
     variable_list differentiable;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const at::Tensor& x = inputs[i];
-      TORCH_CHECK(x.defined(), "FG-181: create_graph through ", program->name(),
-                  ": the compiled call overwrote its input ", t.value(t.inputs[i]).name,
-                  ", which differentiating again needs");
       TORCH_CHECK(x.is_inference() || x._version() == versions[i],
                   "one of the variables needed for gradient computation has been modified by an "
                   "inplace operation: input ",
@@ -145,7 +206,11 @@ struct CompiledBackward : torch::autograd::Node {
     std::vector<c10::IValue> stack;
     for (size_t i = 0; i < t.epilogue; ++i) {
       c10::AutoGradMode mode(t.binds[i].grad_mode || t.binds[i].op == prims::set_data());
-      ir::run_bind(t.binds[i], frame, stack);
+      if (i < parts.user_rules.size() && parts.user_rules[i]) {
+        run_ruled(t.binds[i], parts.user_rules[i], frame);
+      } else {
+        ir::run_bind(t.binds[i], frame, stack);
+      }
     }
     if (state_now.defined()) set_default_random_state(state_now);
     variable_list outputs, seeds;
@@ -198,11 +263,28 @@ std::vector<uint64_t> dependencies(const ir::Trace& t) {
   return out;
 }
 
+// The input of which the saved value `id` is a copy that was made because the call overwrites it.
+int32_t overwritten_input_copied_by(const ir::Trace& t, ir::ValueId id,
+                                    const std::vector<bool>& overwritten) {
+  for (size_t i = 0; i < t.epilogue; ++i) {
+    const ir::Bind& b = t.binds[i];
+    if (b.op.name() != "aten::clone" || std::get<ir::ValueId>(b.results[0]) != id) continue;
+    for (size_t k = 0; k < t.inputs.size(); ++k)
+      if (t.inputs[k] == std::get<ir::ValueId>(b.args[0]) && overwritten[k])
+        return static_cast<int32_t>(k);
+  }
+  return -1;
+}
+
 }  // namespace
 
-Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
+Compiled::Compiled(Parts parts)
+    : parts_(std::move(parts)), rules_generation_(parts_.rules_generation) {
   const ir::Trace& t = *parts_.forward;
-  core_ = std::make_unique<Plan>(t, 0, t.epilogue, all_used_after_core(t, parts_.attached));
+  std::vector<ir::ValueId> keep = all_used_after_core(t, parts_.attached);
+  for (const passes::LeafWrite& w : parts_.leaf_writes)
+    keep.insert(keep.end(), {w.result, w.source});
+  core_ = std::make_unique<Plan>(t, 0, t.epilogue, keep);
   epilogue_ = std::make_unique<Plan>(t, t.epilogue, t.binds.size(), t.outputs);
   for (size_t id = 0; id < t.values.size(); ++id)
     if (t.values[id].kind == ir::ValueKind::Constant)
@@ -211,19 +293,22 @@ Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
   const ir::Trace& b = *parts_.backward;
   backward_.trace = parts_.backward;
   backward_.plan = std::make_unique<Plan>(b, 0, b.binds.size(), b.outputs);
-  backward_.depends_on = dependencies(b);
+  backward_.depends_on = dependencies(*parts_.differentiable_backward);
   keeps_random_state_ = core_->draws_random_numbers();
   overwritten_.assign(t.inputs.size(), false);
-  for (size_t i = t.epilogue; i < t.binds.size(); ++i)
-    for (size_t a : ops::written_arguments(t.binds[i]))
-      ir::for_each_value(t.binds[i].args[a], [&](ir::ValueId id) {
+  for (const ir::Bind& bind : t.binds)
+    for (size_t a : ops::written_arguments(bind))
+      ir::for_each_value(bind.args[a], [&](ir::ValueId id) {
         for (size_t k = 0; k < t.inputs.size(); ++k)
           if (t.inputs[k] == id ||
               (t.value(id).storage >= 0 && t.value(id).storage == t.value(t.inputs[k]).storage))
-            overwritten_[k] = !(t.binds[i].op == prims::set_grad());
+            overwritten_[k] = overwritten_[k] || !(bind.op == prims::set_grad());
       });
+  for (const passes::LeafWrite& w : parts_.leaf_writes)
+    for (size_t k = 0; k < t.inputs.size(); ++k)
+      overwritten_[k] = overwritten_[k] || t.inputs[k] == w.destination;
   for (ir::ValueId id : t.saved) {
-    SavedSlot s{SavedSlot::Kind::Intermediate, id, false};
+    SavedSlot s{SavedSlot::Kind::Intermediate, id};
     if (!t.value(id).is_tensor()) {
       s.kind = SavedSlot::Kind::Number;
       saves_numbers_ = true;
@@ -232,9 +317,31 @@ Compiled::Compiled(Parts parts) : parts_(std::move(parts)) {
     } else if (std::find(parts_.attached.begin(), parts_.attached.end(), id) !=
                parts_.attached.end()) {
       s.kind = SavedSlot::Kind::Output;
+    } else {
+      s.copy_of = overwritten_input_copied_by(t, id, overwritten_);
     }
     saved_.push_back(s);
   }
+}
+
+// The write-back gave the leaf itself; the caller gets a tensor that holds what was written.
+void Compiled::give_leaves_values_of_their_own(Frame& frame) const {
+  for (const passes::LeafWrite& w : parts_.leaf_writes) {
+    if (!frame[w.result].toTensor().is_same(frame[w.destination].toTensor())) continue;
+    UnderAutograd under;
+    c10::AutoGradMode no_grad(false);
+    const at::Tensor& source = frame[w.source].toTensor();
+    frame[w.result] = w.source_is_free ? source.detach() : source.clone();
+  }
+}
+
+bool Compiled::stale() const {
+  const uint64_t now = rules::generation();
+  const uint64_t seen = rules_generation_.load(std::memory_order_relaxed);
+  if (now == seen) return false;
+  if (rules::changed(parts_.operators, seen)) return true;
+  rules_generation_.store(now, std::memory_order_relaxed);
+  return false;
 }
 
 void Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValue>& numbers,
@@ -254,6 +361,7 @@ void Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValu
     if (random_state.defined()) set_default_random_state(random_state);
     throw;
   }
+  if (!parts_.leaf_writes.empty()) give_leaves_values_of_their_own(frame);
   if (has_gradient()) attach(frame, inputs, numbers, random_state);
   if (epilogue_->size() > 0) {
     UnderAutograd under;

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,7 +22,8 @@ namespace fulgurite::run {
 struct SavedSlot {
   enum class Kind : uint8_t { Input, Output, Intermediate, Number } kind;
   ir::ValueId value;  // of the forward trace
-  bool is_attached;
+  // An intermediate that is a copy of this input, which the call overwrites; -1 otherwise.
+  int32_t copy_of = -1;
 };
 
 struct BackwardProgram {
@@ -44,6 +46,9 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   void run(const at::Tensor* const* inputs, const std::vector<c10::IValue>& numbers,
            std::vector<at::Tensor>& outputs) const;
 
+  // Whether a gradient rule that the program depends on has been changed since it was compiled.
+  bool stale() const;
+
   const Parts& parts() const { return parts_; }
   const std::string& name() const { return parts_.forward->name; }
   bool has_gradient() const { return parts_.backward != nullptr; }
@@ -53,15 +58,17 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   const Plan& epilogue() const { return *epilogue_; }
 
  private:
+  void give_leaves_values_of_their_own(Frame& frame) const;
   void attach(Frame& frame, const at::Tensor* const* inputs,
               const std::vector<c10::IValue>& numbers, const at::Tensor& random_state) const;
 
   Parts parts_;
+  mutable std::atomic<uint64_t> rules_generation_;  // up to which the program is known to be fresh
   std::unique_ptr<Plan> core_, epilogue_;
   BackwardProgram backward_;
   std::vector<SavedSlot> saved_;
   std::vector<std::pair<ir::ValueId, at::Tensor>> constants_;
-  std::vector<bool> overwritten_;  // inputs that the epilogue writes
+  std::vector<bool> overwritten_;  // inputs that the call writes
   bool saves_numbers_ = false;
   bool keeps_random_state_ = false;  // for another forward under create_graph
 };

@@ -8,6 +8,8 @@
 #include "ir/stack.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
+#include "run/boxed.h"
+#include "run/executor_call.h"
 #include "run/typed_calls.h"
 
 namespace fulgurite::run {
@@ -30,6 +32,14 @@ void store_result(const Instruction& in, Frame& frame, size_t r, c10::IValue&& v
 }
 
 void boxed_call(const Instruction& in, Frame& frame, std::vector<c10::IValue>& stack) {
+  push_operands(in, frame, stack);
+  in.op.callBoxed(&stack);
+  store_results(in, frame, stack);
+}
+
+}  // namespace
+
+void push_operands(const Instruction& in, const Frame& frame, std::vector<c10::IValue>& stack) {
   stack.clear();
   for (size_t i = 0; i < in.operands.size(); ++i) {
     const Operand& o = in.operands[i];
@@ -51,12 +61,12 @@ void boxed_call(const Instruction& in, Frame& frame, std::vector<c10::IValue>& s
         break;
     }
   }
-  in.op.callBoxed(&stack);
+}
+
+void store_results(const Instruction& in, Frame& frame, std::vector<c10::IValue>& stack) {
   for (size_t r = 0; r < in.results.size(); ++r) store_result(in, frame, r, std::move(stack[r]));
   stack.clear();
 }
-
-}  // namespace
 
 Plan::Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<ir::ValueId>& keep)
     : registers_(trace.values.size()) {
@@ -116,13 +126,19 @@ Plan::Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<i
     value_guards_ = value_guards_ || bind.op == prims::expect_int() ||
                     bind.op == prims::expect_float() || bind.op == prims::expect_bool() ||
                     bind.op == prims::expect_sizes();
+    in.own = executor_call(trace, bind, begin >= trace.epilogue);
+    // An implementation may draw too, and fail after that.
+    random_ = random_ || in.own != nullptr;
     uniform_grad_mode_ = uniform_grad_mode_ && bind.grad_mode == trace.binds[begin].grad_mode;
     instructions_.push_back(std::move(in));
   }
   for (Instruction& in : instructions_) {
     in.constants = constants_.data();
     in.lists = lists_.data();
-    if (Execute typed = typed_call(in)) in.execute = typed;
+    if (in.own != nullptr)
+      in.execute = &run_executor_call;
+    else if (Execute typed = typed_call(in))
+      in.execute = typed;
   }
 }
 

@@ -18,6 +18,7 @@ namespace fulgurite::run {
 using Frame = std::vector<c10::IValue>;
 
 struct Instruction;
+struct ExecutorCall;  // run/executor_call.h
 // Runs one instruction; `stack` is scratch space.
 using Execute = void (*)(const Instruction&, Frame&, std::vector<c10::IValue>& stack);
 
@@ -40,6 +41,7 @@ struct Instruction {
   std::vector<int32_t> frees;       // registers dead after it
   std::vector<c10::TypePtr> types;  // per operand, of lists and numbers only
   bool grad_mode;
+  std::shared_ptr<const ExecutorCall> own = nullptr;  // set if an executor's operator is called
 };
 
 class Plan {

@@ -34,6 +34,7 @@ class Expected:
         self.title = title
         self.lines: dict[str, tuple[str, str]] = {}
         self.found: dict[str, tuple[str, str]] = {}
+        self.ran: set[str] = set()
         if os.path.exists(self.path):
             with open(self.path) as f:
                 for line in f:
@@ -45,6 +46,7 @@ class Expected:
         """Complaints about a case: served fewer or more samples than the list says, or for other reasons."""
         now = (f"{served}/{samples}", "; ".join(sorted({tidy(r) for r in reasons}))[:300].strip())
         complete = served == samples and samples > 0
+        self.ran.add(case)
         if not complete:
             self.found[case] = now
         if updating:
@@ -69,5 +71,6 @@ class Expected:
         os.makedirs(_FOLDER, exist_ok=True)
         with open(self.path, "w") as f:
             f.write(_HEADER.format(title=self.title))
-            for case, (served, reason) in sorted(self.found.items()):
+            kept = {c: line for c, line in self.lines.items() if c not in self.ran}
+            for case, (served, reason) in sorted((kept | self.found).items()):
                 f.write(f"{case} | {served} | {reason}\n")

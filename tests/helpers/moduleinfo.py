@@ -11,7 +11,8 @@ import torch
 import fulgurite as fg
 from helpers import traces
 from helpers.compare import leaves_differ, tensors_differ, tensors_in
-from helpers.opinfo import Outcome, _copy, _first_line, _same_shape
+from helpers.opinfo import _copy, _first_line, _same_shape
+from helpers.sweep import Outcome, reasons_of
 
 warnings.filterwarnings("ignore")
 SAMPLES = 5
@@ -121,8 +122,6 @@ def check(info: Any, training: bool, backward: bool) -> Outcome:
         elif raised:
             outcome.samples -= 1
         else:
-            reasons = [f"{f.code}: {f.reason}" for f in fg.fallbacks(jitted) if f.code != "FG-209"]
-            reasons += [f"recorded again: {r}" for r in fg.recompiles(jitted)]
-            outcome.reasons.append("; ".join(dict.fromkeys(reasons)) or "no reason given")
+            outcome.reasons.append("; ".join(reasons_of(jitted)))
         outcome.wrong += traces.problems(jitted)
     return outcome

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 import fulgurite as fg
 from helpers import traces
 from helpers.compare import leaves_differ, tensors_differ, tensors_in
+from helpers.sweep import Outcome, reasons_of
 
 # The wrapper sets a seed inside the program, which the recorder refuses; the sweep sets seeds outside.
 invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
@@ -38,22 +38,6 @@ UNINITIALIZED = {
 
 def name_of(op: Any) -> str:
     return op.name + ("." + op.variant_test_name if op.variant_test_name else "")
-
-
-@dataclasses.dataclass
-class Outcome:
-    """What one operator did in one mode."""
-
-    samples: int = 0
-    served: int = 0  # samples of which both later calls were served by a compiled program
-    reasons: list[str] = dataclasses.field(default_factory=list)  # why others were not
-    wrong: list[str] = dataclasses.field(default_factory=list)
-    skipped: list[str] = dataclasses.field(default_factory=list)
-
-    def __str__(self) -> str:
-        return f"{self.served} of {self.samples} served" + "".join(
-            f"\n  {r}" for r in [*self.reasons, *self.wrong]
-        )
 
 
 def _samples(op: Any, seed: int, requires_grad: bool) -> list[tuple[Any, Any]]:
@@ -218,13 +202,7 @@ def check(op: Any, joint: bool, check_traces: bool = True, exact: bool = True) -
         if fg.cache_hits(jitted) == len(later):
             outcome.served += 1
         elif not all(w["error"] for w in want):
-            reasons = [f"{f.code}: {f.reason}" for f in fg.fallbacks(jitted)] + [
-                f"recorded again: {r}" for r in fg.recompiles(jitted)
-            ]
-            outcome.reasons.append(
-                "; ".join(dict.fromkeys(r for r in reasons if not r.startswith("FG-209")))
-                or "no reason given"
-            )
+            outcome.reasons.append("; ".join(reasons_of(jitted)))
         else:
             outcome.samples -= 1
         if check_traces and fg._C._entries(jitted):

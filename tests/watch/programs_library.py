@@ -418,4 +418,100 @@ def f():
             "Z = 1",
         ],
     ),
+    Program(
+        "contextvars put back",
+        """
+import contextvars
+c = contextvars.ContextVar("c", default=None)
+K = 2
+
+def inner():
+    return c.get() + K
+
+def f():
+    before = c.get()
+    token = c.set(5)
+    try:
+        return before, inner()
+    finally:
+        c.reset(token)
+""",
+        consulted=[
+            "c.set(7)",
+            "K = 3",
+        ],
+        unrelated=[
+            "other = contextvars.ContextVar('other'); other.set(1)",
+        ],
+    ),
+    Program(
+        "contextvars put back by hand",
+        """
+import contextvars
+c = contextvars.ContextVar("c", default=None)
+c.set("outer")
+
+def f():
+    before = c.get()
+    c.set("inner")
+    result = c.get()
+    c.set(before)
+    return before, result
+""",
+        consulted=[
+            "c.set('another')",
+        ],
+        unrelated=[
+            "Z = 1",
+        ],
+    ),
+    Program(
+        "lru_cache that has the result",
+        """
+import functools
+K = 2
+
+@functools.lru_cache(maxsize=None)
+def g(x, scale=1.0):
+    return x * scale + K
+
+def f():
+    return g(3), g(3, scale=2.0)
+""",
+        consulted=[
+            "K = 5; g.cache_clear()",
+            "g = lambda x, scale=1.0: x",
+        ],
+        unrelated=[
+            "g(10)",
+            "K = 9",
+        ],
+    ),
+    Program(
+        "bounded lru_cache that has the result",
+        """
+import functools
+K = 2
+
+class C:
+    @functools.lru_cache(maxsize=2)
+    def g(self, x):
+        return x + K
+
+o = C()
+
+def f():
+    return o.g(3)
+""",
+        consulted=[
+            "K = 5; C.g.cache_clear()",
+            "K = 5; C.g.cache_clear(); o.g(3)",
+            "K = 5; o.g(4); o.g(5); o.g(6); o.g(7)",
+            "K = 5; o.g(4); o.g(5); o.g(6); o.g(3)",
+        ],
+        unrelated=[
+            "o.g(8)",
+            "K = 9",
+        ],
+    ),
 ]

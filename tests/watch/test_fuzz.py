@@ -7,8 +7,6 @@ guards hold, the watcher missed a read.
 
 import os
 import random
-import sys
-import types
 
 import pytest
 import torch
@@ -16,10 +14,10 @@ import torch.nn as nn
 from test_modules import GPT
 
 from fulgurite import _C
+from helpers import mutations
 
 TRIALS = int(os.environ.get("FULGURITE_FUZZ_TRIALS", "2000"))
 TENSOR = torch.Tensor  # a trial may replace the name
-PLAIN = (int, float, bool, str, type(None))
 
 
 def flat(value):
@@ -39,82 +37,11 @@ def behaviour(f, args):
         return type(error).__name__
 
 
-def changed(value):
-    if value is None:
-        return 1
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, int):
-        return value + 1
-    if isinstance(value, float):
-        return value * 1.5 + 0.1
-    return value + "x"
-
-
-def reachable(root):
-    """The dicts and lists reachable from `root` through attributes and containers."""
-    seen, found, todo = set(), [], [root]
-    atoms = (
-        torch.Tensor,
-        type,
-        types.ModuleType,
-        types.FunctionType,
-        types.BuiltinFunctionType,
-        str,
-    )
-    while todo:
-        value = todo.pop()
-        if id(value) in seen or isinstance(value, atoms):
-            continue
-        seen.add(id(value))
-        if isinstance(value, (dict, list)):
-            found.append(value)
-        if isinstance(value, dict):
-            todo += list(value.values())
-        elif isinstance(value, (list, tuple, set)):
-            todo += list(value)
-        else:
-            todo += [d for d in [getattr(value, "__dict__", None)] if isinstance(d, dict)]
-    return found
-
-
 def trials(model):
-    """(label, change, undo) for each plain value, and for functions and classes of torch.nn."""
-    for container in reachable(model):
-        entries = container.items() if isinstance(container, dict) else enumerate(container)
-        for key, value in list(entries):
-            if type(value) in PLAIN:
-                yield entry(container, key, value, changed(value), repr(key))
-    for name, module in list(sys.modules.items()):
-        if not name.startswith(("torch.nn.modules", "torch.nn.functional", "torch._jit_internal")):
-            continue
-        for key, value in list(vars(module).items()):
-            own = isinstance(value, (types.FunctionType, type)) and value.__module__ == name
-            if type(value) in PLAIN and not key.startswith("__"):
-                yield entry(vars(module), key, value, changed(value), f"{name}.{key}")
-            elif own:
-                yield entry(vars(module), key, value, None, f"{name}.{key}")
-            if isinstance(value, types.FunctionType) and own and value.__defaults__:
-                for i, default in enumerate(value.__defaults__):
-                    if type(default) in PLAIN:
-                        yield default_of(value, i, default)
-
-
-def entry(container, key, old, new, label):
-    return (
-        label,
-        lambda: container.__setitem__(key, new),
-        lambda: container.__setitem__(key, old),
-    )
-
-
-def default_of(function, i, default):
-    old = function.__defaults__
-    new = old[:i] + (changed(default),) + old[i + 1 :]
-    return (
-        f"{function.__qualname__} default {i}",
-        lambda: setattr(function, "__defaults__", new),
-        lambda: setattr(function, "__defaults__", old),
+    """Each plain value, and the functions and classes of torch.nn."""
+    yield from mutations.values(model)
+    yield from mutations.globals_of(
+        ("torch.nn.modules", "torch.nn.functional", "torch._jit_internal")
     )
 
 

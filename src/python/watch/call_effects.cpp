@@ -106,10 +106,7 @@ void Call::apply(const CalleeModel& model) {
       if (first) r_.read_context_variable(first);
       return;
     case Callee::CellSet:
-      if (!first || r_.is_born(first)) return;
-      r_.mark_written(first, Py_None);
-      r_.effect(EffectKind::Other, first, nullptr, second, "sets a context variable");
-      r_.refuse("sets a context variable");
+      if (first) r_.write_context_variable(first);
       return;
     case Callee::Backward:
       if (!accumulates()) return read_values(false);

@@ -245,22 +245,6 @@ bool Call::call_partial() {
   return true;
 }
 
-bool Call::call_lru_cache() {
-  numbers({});  // keys of a cache
-  PyRef wrapped = PyRef::steal(PyObject_GetAttrString(callee_, "__wrapped__"));
-  if (!wrapped) PyErr_Clear();
-  std::string name = "a cached function";
-  if (wrapped && PyFunction_Check(wrapped.get())) {
-    auto* function = reinterpret_cast<PyFunctionObject*>(wrapped.get());
-    name = text_of(function->func_qualname);
-    // torch's own cached functions depend on nothing but their arguments and the build.
-    std::string module = text_of(function->func_module);
-    if (module == "torch" || module.starts_with("torch.") || module == "typing") return true;
-  }
-  r_.refuse("calls " + name + ", an lru_cache: what its stored results depended on is not known");
-  return true;
-}
-
 void Call::read_arguments(Callee callee) {
   for (PyObject* value : a_) {
     if (!value) continue;

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "guard_table.h"
+#include "lru_cache.h"
 
 namespace fulgurite::python::watching {
 namespace {
@@ -148,6 +149,8 @@ PyRef find(const Fact& fact, PyObject* holder, bool* unsafe) {
       if (PyContextVar_Get(holder, nullptr, &value) < 0) PyErr_Clear();
       return PyRef::steal(value);
     }
+    case FactKind::CachedCall:
+      return PyRef::borrow(lru_cached_result(fact.extra.get(), fact.key.get()));
     default:
       break;
   }
@@ -266,6 +269,8 @@ std::string current_value(const Fact& fact, const std::vector<PyRef>& slots) {
       return "another value";
     case FactKind::TupleItem:
       return describe_object(find(fact, holder, nullptr).get());
+    case FactKind::CachedCall:
+      return describe_object(lru_cached_result(fact.extra.get(), fact.key.get()));
   }
   return "?";
 }
@@ -275,8 +280,9 @@ const char* fact_kind_name(FactKind kind) {
       "dict_item",    "dict_all",      "dict_length",    "ordered_all",      "type_attribute",
       "cell",         "list_all",      "list_length",    "list_item",        "set_all",
       "set_contains", "slot",          "getset",         "function",         "call_result",
-      "type_of",      "instance_dict", "weak_reference", "context_variable", "tuple_item"};
-  static_assert(std::size(names) == static_cast<size_t>(FactKind::TupleItem) + 1);
+      "type_of",      "instance_dict", "weak_reference", "context_variable", "tuple_item",
+      "cached_call"};
+  static_assert(std::size(names) == static_cast<size_t>(FactKind::CachedCall) + 1);
   return names[static_cast<size_t>(kind)];
 }
 

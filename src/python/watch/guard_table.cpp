@@ -48,6 +48,7 @@ void GuardTable::compile() {
       case FactKind::DictItem:
       case FactKind::DictAll:
       case FactKind::DictLength:
+      case FactKind::CachedCall:
         by_dict[holder].push_back(i);
         break;
       case FactKind::TypeAttribute:

@@ -46,7 +46,8 @@ enum class FactKind : uint8_t {
   InstanceDict,   // the object that is holder.__dict__
   WeakReference,  // what a weakref points to
   ContextVariable,
-  TupleItem,  // number: index
+  TupleItem,   // number: index
+  CachedCall,  // holder: the results of lru_cache `extra`; expected: the one under key
 };
 
 // A place in a program, resolved to a line only when someone asks.

@@ -154,6 +154,8 @@ std::string PathPrinter::access(const Fact& fact, int depth) const {
       return holder + ".get()";
     case FactKind::TupleItem:
       return holder + "[" + std::to_string(fact.number) + "]";
+    case FactKind::CachedCall:
+      return "the cached " + describe_object(fact.extra.get()) + " of " + describe_object(key);
   }
   return "?";
 }

@@ -288,7 +288,7 @@ void Recording::read_weak_reference(PyObject* reference) {
 }
 
 void Recording::read_context_variable(PyObject* variable) {
-  if (is_born(variable) || was_written(variable, nullptr)) return;
+  if (is_born(variable) || contexts_.count(variable)) return;
   if (has_fact(FactKind::ContextVariable, variable, nullptr)) return;
   PyObject* value = nullptr;
   if (PyContextVar_Get(variable, nullptr, &value) < 0) PyErr_Clear();

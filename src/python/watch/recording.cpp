@@ -329,6 +329,7 @@ void Recording::refuse_unseen_changes() {
 
 void Recording::finish(Observation& out) {
   ErrorAside aside;
+  refuse_changed_contexts();
   refuse_unseen_changes();
   find_changes(out);
   for (auto& [object, parent] : known_) {

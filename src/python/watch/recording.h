@@ -85,6 +85,8 @@ class Recording {
   void read_order(PyObject* ordered_dict);
   void read_weak_reference(PyObject* reference);
   void read_context_variable(PyObject* variable);
+  // Of an lru_cache; false if it has no result for the key yet.
+  bool read_lru_cache(PyObject* object, PyObject* key);
   void read_call_result(PyObject* callee, PyObject* arguments, PyObject* result);
   PyObject* instance_dict(PyObject* object);  // borrowed or null
 
@@ -118,6 +120,7 @@ class Recording {
   void write_item(PyObject* container, PyObject* key, PyObject* value);
   void write_global(PyObject* globals, PyObject* name, PyObject* value);
   void write_cell(PyObject* cell, PyObject* name, PyObject* value);
+  void write_context_variable(PyObject* variable);
   void mutate(PyObject* container, const std::string& how, PyObject* arguments);
   // A list grows at its end, whatever is in it.
   void append(PyObject* list, PyObject* arguments);
@@ -188,6 +191,7 @@ class Recording {
   bool changed_unseen(PyObject* dict) const;
   bool is_explained(const Fact& fact) const;
   void refuse_unseen_changes();
+  void refuse_changed_contexts();
   void keep(PyObject* object);
   void reach_argument(PyObject* object, int parent);
   void vary(int fact);
@@ -213,6 +217,11 @@ class Recording {
   std::unordered_set<PyTypeObject*> protocols_;
   std::vector<PyRef> kept_;
   mutable std::unordered_map<PyObject*, std::string> paths_;  // of known objects
+  struct ContextWrite {
+    PyRef before;  // the value when the call first set the variable; null: none
+    Place place;
+  };
+  std::unordered_map<PyObject*, ContextWrite> contexts_;
   PyRef canonical_keys_;
   std::vector<std::string> roots_;
   std::vector<Effect> effects_;

@@ -90,4 +90,33 @@ void Recording::mutate(PyObject* container, const std::string& how, PyObject* ar
          "calls " + path(container) + "." + how);
 }
 
+namespace {
+
+PyRef value_of_context_variable(PyObject* variable) {
+  PyObject* value = nullptr;
+  ErrorAside aside;
+  if (PyContextVar_Get(variable, nullptr, &value) < 0) PyErr_Clear();
+  return PyRef::steal(value);
+}
+
+}  // namespace
+
+// What counts is whether the variable is as it was when the call is over: most are put back.
+void Recording::write_context_variable(PyObject* variable) {
+  if (is_born(variable) || contexts_.count(variable)) return;
+  read_context_variable(variable);
+  contexts_.emplace(variable, ContextWrite{value_of_context_variable(variable), here()});
+}
+
+void Recording::refuse_changed_contexts() {
+  for (auto& [variable, write] : contexts_) {
+    PyRef now = value_of_context_variable(variable);
+    if (now.get() == write.before.get()) continue;
+    mark_all_written(variable);
+    effects_.push_back({EffectKind::Other, PyRef::borrow(variable), PyRef(), std::move(now),
+                        "sets a context variable", locate(write.place), false});
+    refusals_.push_back({"sets a context variable", locate(write.place)});
+  }
+}
+
 }  // namespace fulgurite::python::watching

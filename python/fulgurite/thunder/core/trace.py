@@ -1,0 +1,5 @@
+"""``thunder.core.trace``."""
+
+from fulgurite import Trace as TraceCtx
+
+__all__ = ["TraceCtx"]

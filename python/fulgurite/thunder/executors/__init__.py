@@ -1,0 +1,3 @@
+"""``thunder.executors``."""
+
+from fulgurite.thunder.executors import torchex as torchex

@@ -1,0 +1,5 @@
+"""``thunder.functional``: ``jit`` for functions."""
+
+from fulgurite import jit as jit
+
+__all__ = ["jit"]

@@ -1,0 +1,127 @@
+// The tensor variables of a recorded program, and what they hold at the present point of the
+// functional one.
+//
+// A variable is a tensor as the program sees it; several recorded values (before and after a write)
+// are the same variable. Variables on one storage form a forest of views. A write gives new
+// contents to a variable and to those it is a view of; all others are derived again when they are
+// next read.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "passes/functional/emitter.h"
+
+namespace fulgurite::passes {
+
+constexpr size_t kNever = std::numeric_limits<size_t>::max();
+
+struct Variable {
+  int parent = -1;                 // the variable it is a view of, -1: a root
+  const ir::Bind* view = nullptr;  // how; nullptr with a parent: by recorded geometry alone
+  const ir::Bind* made_by =
+      nullptr;                       // the recorded bind that gave a view, whatever its schema says
+  bool single = true;                // `view` has this variable as its only result
+  bool cut = false;                  // gradients do not pass from the parent
+  bool rename = false;               // the parent after t_, squeeze_, ...: the same tensor
+  bool separate_version = false;     // .data: writes through it bump no version that others see
+  ir::Value facts;                   // type, storage and offset as last recorded
+  ir::ValueId input = ir::kNoValue;  // of the functional trace, if it is an input or constant
+  bool is_constant = false;
+
+  ir::ValueId current = ir::kNoValue;  // functional value
+  int version = 0;                     // of the storage, at which `current` is right
+  bool written = false;
+  bool history_changed = false;  // a write with gradient: the caller's tensor gets a new history
+  bool version_bumped = false;
+  int32_t write_location = -1;  // of the last write
+  bool open = false;            // a leaf that the program writes under autograd
+  bool written_back = false;    // by the core: nothing is left for the epilogue
+};
+
+struct Storage {
+  int version = 0;
+  bool visible = false;   // an input lives there
+  int version_bumps = 0;  // of the counter that inputs share with their views
+  std::vector<int> variables;
+};
+
+class Variables {
+ public:
+  Variables(const ir::Trace& recorded, Emitter& e);
+
+  Variable& operator[](int index) { return vars_[static_cast<size_t>(index)]; }
+  const Variable& operator[](int index) const { return vars_[static_cast<size_t>(index)]; }
+  int size() const { return static_cast<int>(vars_.size()); }
+
+  int new_variable(ir::ValueId recorded);
+  // A variable that no recorded value is.
+  int add(Variable v);
+  // New variables (and numbers) for the results of a recorded bind that is carried over as it is.
+  ir::Result define(const ir::Result& recorded);
+  // Inputs and constants of the recorded trace become inputs and constants of the functional one.
+  void add_roots();
+  // `recorded` is the same variable as `index`, seen after a change.
+  void alias_of(ir::ValueId recorded, int index);
+  int of(ir::ValueId recorded) const { return variable_of_[static_cast<size_t>(recorded)]; }
+  Storage& storage(const Variable& v) { return storages_[v.facts.storage]; }
+  // Does any bind of the program write this storage?
+  bool is_written(int32_t storage_id) const;
+
+  // The functional value that a variable, recorded value, argument or result has now.
+  ir::ValueId read(int index);
+  ir::ValueId read_recorded(ir::ValueId recorded);
+  template <class ArgOrResult>
+  ArgOrResult mapped(const ArgOrResult& a) {
+    ArgOrResult copy = a;
+    if (auto* id = std::get_if<ir::ValueId>(&copy)) *id = read_recorded(*id);
+    if (auto* list = std::get_if<ir::ValueList>(&copy))
+      for (ir::ValueId& id : *list) id = read_recorded(id);
+    return copy;
+  }
+  // The view `v` of a new value of its parent.
+  ir::ValueId derive(const Variable& v, ir::ValueId base);
+
+  // The contents of a root as something that the caller may keep: made by the trace, and given to
+  // nobody else.
+  ir::ValueId fresh(int root);
+
+  // `contents` becomes the value of the variable, of its bases, and (when next read) of its other
+  // aliases. `by`: the functional bind that computed it.
+  void write(int index, ir::ValueId contents, bool bumps_version, size_t by);
+  // The memory of a functional value was overwritten; see Functionalized::overwritten_at.
+  void mark_overwritten(ir::ValueId id, size_t now);
+  std::vector<size_t> take_overwritten();
+
+  // Numbers: recorded value -> functional value.
+  std::unordered_map<ir::ValueId, ir::ValueId> numbers;
+
+ private:
+  void find_written_storages();
+  void share_memory_of_inputs();
+  void require_same_dtype(const Variable& v, const Variable& p) const;
+  bool is_apart(int i, int written) const;
+  ir::ValueId scatter(const Variable& v, ir::ValueId base, ir::ValueId contents);
+  ir::ValueId scatter_strided(const Variable& v, const Variable& p, ir::ValueId base,
+                              ir::ValueId contents);
+
+  const ir::Trace& in_;
+  Emitter& e_;
+  std::vector<Variable> vars_;
+  std::vector<int> variable_of_;  // by recorded ValueId
+  std::unordered_map<int32_t, Storage> storages_;
+  std::vector<int32_t> written_storages_;
+  std::vector<size_t> overwritten_;
+  // Value -> the root variable whose contents it is to the caller.
+  std::unordered_map<ir::ValueId, int> given_out_;
+};
+
+// Two elements may share memory (expand, some as_strided).
+bool overlaps_itself(const ir::TensorType& t);
+// The elements [first, last + 1) of the storage between which a tensor lies.
+std::pair<int64_t, int64_t> extent(const ir::Value& v);
+
+}  // namespace fulgurite::passes

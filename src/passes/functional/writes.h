@@ -1,0 +1,39 @@
+// Operators that write their arguments, as values: what the written tensors hold afterwards.
+#pragma once
+
+#include <vector>
+
+#include "ops/traits.h"
+#include "passes/functional/variables.h"
+
+namespace fulgurite::passes {
+
+class Writes {
+ public:
+  Writes(const ir::Trace& recorded, Emitter& e, Variables& vars)
+      : in_(recorded), e_(e), vars_(vars) {}
+
+  // The functional binds for a recorded bind that writes the arguments `written`; the variables get
+  // their new contents. Throws Refusal FG-15x, FG-16x.
+  void carry_over(const ir::Bind& bind, const std::vector<size_t>& written);
+
+ private:
+  // Random numbers are drawn in the order of the memory that they fill: another layout, other
+  // numbers.
+  bool draws_in_memory_order(const ir::Bind& bind, const std::vector<int>& targets) const;
+  bool is_used_after(const ir::Bind& bind, int variable) const;
+  void check_restricted_views(const ir::Bind& bind, const Variable& target);
+  ir::ValueId copied(const ir::Bind& bind, const ir::Value& target);
+  std::vector<ir::ValueId> apply_functional(const ir::Bind& bind, const ops::Functional& f,
+                                            const std::vector<size_t>& written, size_t old_results);
+  void conform(ir::Bind& out, std::vector<ir::ValueId>& contents, bool into_out);
+  std::vector<ir::ValueId> apply_to_clones(const ir::Bind& bind,
+                                           const std::vector<size_t>& written);
+
+  const ir::Trace& in_;
+  Emitter& e_;
+  Variables& vars_;
+  size_t computed_by_ = 0;  // the functional bind that computed what is being written
+};
+
+}  // namespace fulgurite::passes
