@@ -382,3 +382,15 @@ def test_a_branch_finds_its_program_from_what_the_data_were():
     calls = [(torch.tensor([float(i * 7 % 4), 1.0]),) for i in range(40)]
     g = same_as_eager(f, calls)
     assert fg.cache_misses(g) <= 5
+
+
+def test_numbers_that_went_through_containers_do_not_stick_to_none():
+    def f(x, a):
+        kept = []
+        kept.append(a)
+        known = {"a": a}.get("b")
+        steps = [k * 2 for k in kept if known is None and isinstance(k, float)]
+        return x * steps[0] if {None: 1}.get(known) else x
+
+    g = same_as_eager(f, [(X, 0.1 * i) for i in range(8)])
+    assert programs(g) <= 3

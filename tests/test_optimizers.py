@@ -21,7 +21,7 @@ import fulgurite as fg
 from helpers.expected import Expected
 
 STEPS = 20
-ENOUGH = 9
+ENOUGH = 12
 INFOS = {info.optim_cls.__name__: info for info in optim_db}
 
 

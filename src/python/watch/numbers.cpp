@@ -445,7 +445,9 @@ void number_result(Recording& r, Frame& frame) {
         return;
       return n.fix(step->nodes);
     case NumberStep::Kind::Carry:
-      return n.carry(result, std::move(step->nodes));
+      // What holds numbers and cannot be looked into. None, True or a method hold none.
+      if (PyIter_Check(result)) n.carry(result, std::move(step->nodes));
+      return;
     case NumberStep::Kind::Source:
       if (result == step->source && !step->delegated) return replace(step->nodes[0]);
       return n.fix(step->nodes);
