@@ -141,6 +141,18 @@ class Cutter {
 
   bool is_of_forward(ValueId id) const { return !of_forward_.empty() && of_forward_[id]; }
 
+  // Does it guard a number that the operator itself returns? The program has a guard for it
+  // already.
+  bool guards_own_result(const Bind& x) const {
+    if (!is_value_guard(x.op)) return false;
+    bool own = false;
+    for_each_arg(x, [&](ValueId guarded) {
+      for (const Bind& b : joint_.binds)
+        if (b.op == bind_.op) for_each_result(b, [&](ValueId id) { own = own || id == guarded; });
+    });
+    return own;
+  }
+
   // From the gradients backwards, stopping at arguments, results and what the forward computes.
   void find_backward() {
     needed_.assign(joint_.values.size(), false);
@@ -150,7 +162,7 @@ class Cutter {
     for (size_t i = joint_.binds.size(); i-- > 0;) {
       const Bind& x = joint_.binds[i];
       if (in_forward_[i]) continue;
-      bool wanted = ops::has_effect(x.op) && !(x.op == bind_.op);
+      bool wanted = ops::has_effect(x.op) && !(x.op == bind_.op) && !guards_own_result(x);
       for_each_result(x, [&](ValueId id) { wanted = wanted || (needed_[id] && !given_[id]); });
       if (!wanted) continue;
       in_backward_[i] = true;
