@@ -122,8 +122,6 @@ def test_another_implementation_of_the_write_back(thunder):
         assert torch.equal(x, torch.full((3,), 2.0)) and torch.equal(x.grad, 2 * v)
     finally:
         fg.extend.deregister_executor(ex)
-        fg.extend.register_executor(ex)
-        fg.extend.add_default_executor(ex)
 
 
 def test_names_that_are_not_there(thunder):

@@ -7,9 +7,19 @@ from typing import Any
 
 from fulgurite import extend as _extend
 
-ex = _extend.OperatorExecutor("torch")
-_extend.register_executor(ex)
-_extend.add_default_executor(ex)
+
+class _TorchExecutor(_extend.OperatorExecutor):
+    """Becomes a default executor when it gets something to run."""
+
+    def register_implementation(self, op: Any, by: Any = None, **options: Any) -> None:
+        if self not in _extend.get_all_executors():
+            _extend.register_executor(self)
+        if self not in _extend.get_default_executors():
+            _extend.add_default_executor(self)
+        super().register_implementation(op, by, **options)
+
+
+ex = _TorchExecutor("torch")
 
 
 def _always_executable(*args: Any, **kwargs: Any) -> bool:
