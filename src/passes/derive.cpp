@@ -95,8 +95,8 @@ ir::Value input_value(const ir::Value& like, std::string name) {
   return v;
 }
 
-// Whether `x` only checks the shape of a result of the operator itself: the program that applies the
-// rule has done so before.
+// Whether `x` only checks the shape of a result of the operator itself: the program that applies
+// the rule has done so before.
 bool checks_geometry_of(const Bind& x, const std::vector<ValueId>& results) {
   if (x.op != prims::expect_sizes()) return false;
   const auto id = std::get<ValueId>(x.args[0]);
@@ -128,8 +128,7 @@ std::shared_ptr<const Rule> make_rule(const Bind& bind, const Trace& joint,
   std::vector<bool> keep(joint.binds.size(), false);
   for (size_t i = joint.binds.size(); i-- > 0;) {
     const Bind& x = joint.binds[i];
-    bool wanted =
-        ops::has_effect(x.op) && !(x.op == bind.op) && !checks_geometry_of(x, results);
+    bool wanted = ops::has_effect(x.op) && !(x.op == bind.op) && !checks_geometry_of(x, results);
     for_each_result(x, [&](ValueId id) { wanted = wanted || (needed[id] && !given[id]); });
     if (!wanted) continue;
     keep[i] = true;
@@ -212,8 +211,8 @@ ir::TracePtr moved(const Trace& t, c10::Device device) {
   return b.finish();
 }
 
-// Sample masks are all false. Where the shape of the result depends on them, as many elements are set
-// as give the shape that was recorded.
+// Sample masks are all false. Where the shape of the result depends on them, as many elements are
+// set as give the shape that was recorded.
 void fill_masks(const Trace& trace, const Bind& bind, const Bind& separate,
                 const std::vector<IValue>& samples) {
   if (!ops::has_data_dependent_shape(bind.op)) return;
