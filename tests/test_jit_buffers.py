@@ -1,4 +1,4 @@
-"""Masks, integer indices and parts of a chunk: what the operators of whole models do to tensors of their own."""
+"""Masks, parts of a chunk and memory from empty(): what the operators of whole models do to tensors of their own."""
 
 from __future__ import annotations
 
@@ -69,6 +69,31 @@ def test_parts_of_a_chunk_are_written_one_after_another() -> None:
     torch.manual_seed(0)
     gru = nn.GRU(4, 3, batch_first=True)
     compare(lambda x: gru(x)[0], torch.randn(2, 5, 4, requires_grad=True))
+
+
+def _inverse(i: Tensor) -> Tensor:
+    inverse = torch.empty_like(i)
+    inverse[i] = torch.arange(len(i))
+    return inverse
+
+
+def _rows(x: Tensor) -> Tensor:
+    out = torch.empty(4, 5, 3)
+    for k in range(4):
+        out[k] = x * k
+    return out
+
+
+def _scattered(x: Tensor) -> Tensor:
+    out = x.new_empty(5, 3)
+    out.index_copy_(0, torch.tensor([4, 2, 0, 1, 3]), x)
+    return out * 2
+
+
+def test_memory_from_empty_that_the_program_fills_compiles() -> None:
+    compare(_inverse, torch.tensor([3, 1, 0, 2]))
+    compare(_rows, x())
+    compare(_scattered, x())
 
 
 def test_memory_that_only_cpp_code_has_filled_is_refused() -> None:

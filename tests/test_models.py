@@ -42,21 +42,8 @@ def test_model_compiles_whole(kind: type[zoo.Study]) -> None:
 HUGGINGFACE = ["Gpt2", "Llama", "Bert", "T5", "Vit", "Mixtral"]
 
 
-REFUSED = {
-    "Mixtral": "its experts write memory of empty() by index (FG-211)",
-}
-
-
 @needs_transformers
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=pytest.mark.xfail(reason=REFUSED[n], strict=True))
-        if n in REFUSED
-        else n
-        for n in HUGGINGFACE
-    ],
-)
+@pytest.mark.parametrize("name", HUGGINGFACE)
 def test_huggingface_model_compiles_whole(name: str) -> None:
     from bench.zoo import hf
 

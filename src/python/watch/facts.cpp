@@ -71,6 +71,13 @@ PyObject* ordered_keys(PyObject* ordered) {
 }
 
 bool set_contains(PyObject* set, PyObject* key) {
+  // By identity first: types and other objects have no other equality, and sets of them may be
+  // long.
+  const auto* table = reinterpret_cast<PySetObject*>(set);
+  for (Py_ssize_t i = 0; i <= table->mask; ++i) {
+    if (table->table[i].key == key) return true;
+  }
+  if (PyType_Check(key)) return false;
   Py_ssize_t position = 0;
   PyObject* item;
   Py_hash_t hash;
@@ -233,9 +240,9 @@ std::string current_value(const Fact& fact) {
 
 const char* fact_kind_name(FactKind kind) {
   static constexpr const char* names[] = {
-      "dict_item",    "dict_all",      "dict_length",    "ordered_all",     "type_attribute",
-      "cell",         "list_all",      "list_length",    "list_item",       "set_all",
-      "set_contains", "slot",          "getset",         "function",        "call_result",
+      "dict_item",    "dict_all",      "dict_length",    "ordered_all",      "type_attribute",
+      "cell",         "list_all",      "list_length",    "list_item",        "set_all",
+      "set_contains", "slot",          "getset",         "function",         "call_result",
       "type_of",      "instance_dict", "weak_reference", "context_variable", "cached_call"};
   static_assert(std::size(names) == static_cast<size_t>(FactKind::CachedCall) + 1);
   return names[static_cast<size_t>(kind)];
