@@ -113,8 +113,8 @@ ir::TracePtr moved(const Trace& t, c10::Device device) {
   return b.finish();
 }
 
-// Sample masks are all false. Where the shape of the result depends on them, as many elements are set
-// as give the shape that was recorded.
+// Sample masks are all false. Where the shape of the result depends on them, as many elements are
+// set as give the shape that was recorded.
 void fill_masks(const Trace& trace, const Bind& bind, const Bind& separate,
                 const std::vector<IValue>& samples) {
   if (!ops::has_data_dependent_shape(bind.op)) return;

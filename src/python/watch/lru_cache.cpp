@@ -100,8 +100,9 @@ bool Recording::read_lru_cache(PyObject* object, PyObject* key) {
   return true;
 }
 
-// A call that finds its result does nothing else, and depends on nothing else: the guard is that the
-// result is still there. One that does not find it runs the function, which the next call will not.
+// A call that finds its result does nothing else, and depends on nothing else: the guard is that
+// the result is still there. One that does not find it runs the function, which the next call will
+// not.
 bool Call::call_lru_cache() {
   PyRef wrapped = PyRef::steal(PyObject_GetAttrString(callee_, "__wrapped__"));
   if (!wrapped) PyErr_Clear();
@@ -114,7 +115,8 @@ bool Call::call_lru_cache() {
     if (module == "torch" || module.starts_with("torch.") || module == "typing") return true;
   }
   const size_t named = arguments_.names ? PyTuple_GET_SIZE(arguments_.names) : 0;
-  const bool complete = std::count(a_.begin(), a_.end(), static_cast<PyObject*>(nullptr)) == 0 && named <= a_.size();
+  const bool complete =
+      std::count(a_.begin(), a_.end(), static_cast<PyObject*>(nullptr)) == 0 && named <= a_.size();
   if (!complete || !lru_cache_dict(callee_)) {
     r_.refuse("calls " + name + ", an lru_cache: what its stored results depended on is not known");
     return true;
