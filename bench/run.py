@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import fulgurite
-from bench import model
+from bench import model, specialisations
 from bench.calls import CASES, Case
 from bench.measure import Timing, interleaved
 
@@ -48,7 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--list", action="store_true", help="only list the names")
     arguments = parser.parse_args(argv)
-    known = {**{c.name: c for c in (*CASES, *model.STEPS)}, **dict.fromkeys((*FIRST_CALLS, MEMORY))}
+    known = {
+        **{c.name: c for c in (*CASES, *model.STEPS)},
+        **dict.fromkeys((*FIRST_CALLS, MEMORY, *SPECIALISATIONS)),
+    }
     chosen = [
         n
         for n in known
@@ -72,6 +75,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             results.append(_first_call(console, name, batch, repeats))
     if MEMORY in chosen:
         results.append(_memory(console))
+    if specialisations.ENTRIES in chosen:
+        results.append(specialisations.entries(console, seconds))
+    if specialisations.LENGTHS in chosen:
+        results.append(specialisations.lengths(console, with_compile))
     if arguments.json is not None:
         arguments.json.write_text(
             json.dumps({"machine": _machine(), "results": results}, indent=1) + "\n"
@@ -169,6 +176,7 @@ def _case(
 # ---- in processes of their own ----------------------------------------------------------------------------
 FIRST_CALLS = {"GPT first call, batch 1": "1", "GPT first call, batch 16": "16"}
 MEMORY = "GPT peak memory of a step"
+SPECIALISATIONS = (specialisations.ENTRIES, specialisations.LENGTHS)
 
 
 def _first_call(console: Console, name: str, batch: str, repeats: int) -> dict[str, Any]:

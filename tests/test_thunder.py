@@ -21,6 +21,9 @@ def thunder():
 
     yield thunder
     fulgurite.thunder.uninstall()
+    executor = fulgurite.thunder.executors.torchex.ex
+    if executor in fg.extend.get_all_executors():
+        fg.extend.deregister_executor(executor)
     assert "thunder" not in sys.modules and "thunder.core.prims" not in sys.modules
 
 
@@ -121,7 +124,7 @@ def test_another_implementation_of_the_write_back(thunder):
         assert torch.equal(out, torch.full((3,), 12.0))
         assert torch.equal(x, torch.full((3,), 2.0)) and torch.equal(x.grad, 2 * v)
     finally:
-        fg.extend.deregister_executor(ex)
+        fg.extend.deregister_executor(ex)  # what it runs goes with it
 
 
 def test_names_that_are_not_there(thunder):

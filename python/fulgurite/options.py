@@ -79,7 +79,7 @@ TABLE = {
         Option(
             "reinplace", True, (True, False), "turn values back into buffers where nobody can tell"
         ),
-        Option("max_entries", 64, None, "how many specialisations of one function are kept"),
+        Option("max_entries", 256, None, "how many specialisations of one function are kept"),
         Option(
             "executors",
             None,

@@ -2,8 +2,8 @@
 
 ``copy_(source, destination)`` writes a value back into something that the caller can see; ``set_data(self,
 data)`` gives the values of ``data`` the history of ``self``; ``conform``, ``strided_view`` and
-``strided_scatter`` are conversions between layouts; ``expect_*`` are value guards. Each has an ``id``, by which rules
-and executors name it.
+``strided_scatter`` are conversions between layouts; ``expect_*`` are value guards. ``float_*`` and ``int_*`` are
+arithmetic on numbers as Python does it. Each has an ``id``, by which rules and executors name it.
 """
 
 import torch
@@ -32,3 +32,9 @@ bump_version_ = _ops.bump_version_.default
 for _op in [op for op in globals().values() if isinstance(op, torch._ops.OpOverload)]:
     _op.id = _op._schema.name.replace("::", ".")
 del _op
+
+
+def __getattr__(name):
+    if name.startswith(("float_", "int_", "number_")):
+        return getattr(_ops, name).default
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -225,7 +225,7 @@ bool serve(JitFunction::State& s, const api::Given& given, const run::Modes& now
   while (auto entry = next_match(s, index, given, now, inputs, scratch)) {
     std::string error;
     try {
-      entry->program->run(inputs.data(), results.tensors);
+      entry->program->run(inputs.data(), {}, results.tensors);
       results.lengths = entry->result_lengths;
       count_hit(s, entry);
       return true;

@@ -29,19 +29,30 @@ c10::IValue boxed_constant(const c10::IValue& constant, const c10::TypePtr& type
   return constant;
 }
 
-c10::IValue boxed_list(const std::vector<at::Tensor>& tensors, const c10::TypePtr& type) {
+c10::IValue boxed_list(const std::vector<c10::IValue>& items, const c10::TypePtr& type) {
   const c10::TypePtr inner = unwrap_optional(type);
   auto list_type = inner->cast<c10::ListType>();
-  if (list_type && list_type->getElementType()->kind() == c10::TypeKind::OptionalType) {
+  const c10::TypeKind element =
+      list_type ? list_type->getElementType()->kind() : c10::TypeKind::TensorType;
+  auto tensor = [](const c10::IValue& v) { return v.isTensor() ? v.toTensor() : at::Tensor(); };
+  if (element == c10::TypeKind::OptionalType) {
     c10::List<std::optional<at::Tensor>> list;
-    list.reserve(tensors.size());
-    for (const at::Tensor& t : tensors)
+    list.reserve(items.size());
+    for (const c10::IValue& v : items) {
+      const at::Tensor t = tensor(v);
       list.push_back(t.defined() ? std::optional<at::Tensor>(t) : std::nullopt);
+    }
     return list;
   }
+  if (element != c10::TypeKind::TensorType) {
+    c10::impl::GenericList list(list_type->getElementType());
+    list.reserve(items.size());
+    for (const c10::IValue& v : items) list.push_back(v);
+    return c10::IValue(std::move(list));
+  }
   c10::List<at::Tensor> list;
-  list.reserve(tensors.size());
-  for (const at::Tensor& t : tensors) list.push_back(t);
+  list.reserve(items.size());
+  for (const c10::IValue& v : items) list.push_back(tensor(v));
   return list;
 }
 
@@ -55,12 +66,12 @@ void push_arguments(const Bind& bind, const std::vector<c10::IValue>& env,
       if (*id == kNoValue) {
         stack.push_back(boxed_constant(c10::IValue(), type));
       } else {
-        stack.push_back(env[*id]);
+        stack.push_back(boxed_constant(env[*id], type));
       }
     } else if (const auto* list = std::get_if<ValueList>(&a)) {
-      std::vector<at::Tensor> tensors;
-      for (ValueId e : *list) tensors.push_back(e == kNoValue ? at::Tensor() : env[e].toTensor());
-      stack.push_back(boxed_list(tensors, type));
+      std::vector<c10::IValue> items;
+      for (ValueId e : *list) items.push_back(e == kNoValue ? c10::IValue() : env[e]);
+      stack.push_back(boxed_list(items, type));
     } else {
       stack.push_back(boxed_constant(std::get<c10::IValue>(a), type));
     }

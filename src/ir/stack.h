@@ -12,8 +12,8 @@ namespace fulgurite::ir {
 // A constant as an argument of this schema type: a number where a Tensor is wanted becomes a
 // wrapped number, None where a Tensor is wanted an undefined tensor.
 c10::IValue boxed_constant(const c10::IValue& constant, const c10::TypePtr& type);
-// A list of tensors as List[Tensor] or List[Optional[Tensor]].
-c10::IValue boxed_list(const std::vector<at::Tensor>& tensors, const c10::TypePtr& type);
+// A list of values as what `type` says: tensors (an undefined one stands for None) or numbers.
+c10::IValue boxed_list(const std::vector<c10::IValue>& items, const c10::TypePtr& type);
 
 // Pushes all arguments; `env` holds the values by id.
 void push_arguments(const Bind& bind, const std::vector<c10::IValue>& env,

@@ -9,10 +9,12 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <bit>
 #include <cstring>
 
 #include "ir/errors.h"
 #include "ops/open_leaf.h"
+#include "ops/value_guard.h"
 
 namespace fulgurite {
 namespace {
@@ -74,17 +76,27 @@ void bump_version_impl(at::Tensor& self, int64_t by) {
   for (int64_t i = 0; i < by; ++i) self.unsafeGetTensorImpl()->bump_version();
 }
 
+thread_local uint64_t found_last = 0;
+
+[[noreturn]] void abandon(uint64_t found) {
+  found_last = found;
+  throw prims::ValueGuardFailed();
+}
+
 void expect_int_impl(int64_t found, int64_t expected) {
-  if (found != expected) throw prims::ValueGuardFailed();
+  if (found != expected) abandon(static_cast<uint64_t>(found));
 }
 void expect_float_impl(double found, double expected) {
-  if (std::memcmp(&found, &expected, sizeof found) != 0) throw prims::ValueGuardFailed();
+  if (std::memcmp(&found, &expected, sizeof found) != 0) abandon(std::bit_cast<uint64_t>(found));
 }
 void expect_bool_impl(bool found, bool expected) {
-  if (found != expected) throw prims::ValueGuardFailed();
+  if (found != expected) abandon(found ? 1 : 2);
 }
 void expect_sizes_impl(const at::Tensor& self, at::IntArrayRef sizes) {
-  if (self.sizes() != sizes) throw prims::ValueGuardFailed();
+  if (self.sizes() == sizes) return;
+  uint64_t hash = 0;
+  for (int64_t size : self.sizes()) hash = hash * 1000003 + static_cast<uint64_t>(size);
+  abandon(hash);
 }
 
 }  // namespace
@@ -131,6 +143,8 @@ TORCH_LIBRARY_IMPL(fulgurite, CatchAll, m) {
 }
 
 namespace prims {
+
+uint64_t last_found() { return found_last; }
 
 #define FULGURITE_PRIM(name)                                   \
   const ir::Op& name() {                                       \

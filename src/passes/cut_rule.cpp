@@ -37,9 +37,10 @@ class Part {
 
   bool has(ValueId id) const { return ids_[id] != kNoValue; }
 
-  void input(ValueId id, std::string name) {
+  void input(ValueId id, std::string name, std::optional<ir::ScalarKind> number = {}) {
     ir::Value v;
     v.type = joint_.value(id).type;
+    if (number) v.type = *number;
     v.name = std::move(name);
     ids_[id] = b_.add_input(std::move(v));
   }
@@ -175,6 +176,10 @@ class Cutter {
         saved_.push_back(static_cast<ValueId>(id));
   }
 
+  std::optional<ir::ScalarKind> number(size_t argument) const {
+    return argument < run_.numbers.size() ? run_.numbers[argument] : std::nullopt;
+  }
+
   void forward() {
     Part part(joint_, bind_, "augmented_forward_" + bind_.op.base_name(),
               ir::TraceKind::AugmentedForward);
@@ -186,7 +191,7 @@ class Cutter {
     for (size_t k = 0; k < run_.arguments.size(); ++k) {
       const ValueId id = run_.arguments[k];
       if (id == kNoValue || !used[id] || part.has(id)) continue;
-      part.input(id, "arg" + std::to_string(k));
+      part.input(id, "arg" + std::to_string(k), number(k));
       rule_->forward_arguments.push_back(k);
     }
     for (size_t i = 0; i < joint_.binds.size(); ++i)
@@ -226,7 +231,9 @@ class Cutter {
     auto give = [&](const std::vector<ValueId>& group, Rule::Source source, const char* name) {
       for (size_t k = 0; k < group.size(); ++k) {
         if (group[k] == kNoValue || !needed_[group[k]] || part.has(group[k])) continue;
-        part.input(group[k], name + std::to_string(k));
+        const bool is_argument = source == Rule::Source::Argument;
+        part.input(group[k], name + std::to_string(k),
+                   is_argument ? number(k) : std::optional<ir::ScalarKind>());
         rule_->inputs.push_back({source, k});
         if (source != Rule::Source::Cotangent) ++part.trace().num_saved_inputs;
       }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "passes/derive.h"
@@ -24,6 +25,9 @@ struct JointRun {
   std::vector<ir::ValueId> gradients;     // by entry of gradients_of
   std::vector<std::size_t> gradients_of;  // flat argument indices
   bool augmented = false;                 // the forward part is not the operator itself
+  // By flat argument: the kind of one that is a number. It is a wrapped number in the run, and a
+  // number in the rule.
+  std::vector<std::optional<ir::ScalarKind>> numbers = {};
 };
 
 // `result_types`: by result, the type that the augmented forward must give (strides included).

@@ -1,5 +1,6 @@
 #include "passes/derive.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
@@ -12,6 +13,7 @@
 
 #include "ir/builder.h"
 #include "ir/errors.h"
+#include "ir/schema_args.h"
 #include "ir/stack.h"
 #include "ir/text.h"
 #include "ops/prims.h"
@@ -55,26 +57,27 @@ std::string key_of(const Trace& trace, const Bind& bind,
   std::ostringstream key;
   key << bind.op.id() << '(';
   size_t flat = 0;
-  auto value = [&](ValueId id) {
+  auto value = [&](ValueId id, const c10::TypePtr& type) {
     if (id == kNoValue) {
       key << '_';
     } else if (trace.value(id).is_tensor()) {
       type_key(key, trace.value(id).tensor());
       key << (trace.value(id).tensor().requires_grad ? 'g' : '-') << (wanted[flat] ? 'w' : '-');
+    } else if (ir::is_tensor_type(type)) {
+      key << 'n' << static_cast<int>(std::get<ir::ScalarKind>(trace.value(id).type));
     } else {
-      throw Refusal(
-          "FG-171",
-          bind.op.id() + ": differentiating an operator that takes a number read out of a tensor");
+      throw Refusal("FG-171", bind.op.id() + ": differentiating an operator whose argument " +
+                                  trace.value(id).name + " is a number that varies");
     }
     ++flat;
   };
   const auto& arguments = bind.op.schema().arguments();
   for (size_t i = 0; i < bind.args.size(); ++i) {
     if (const auto* id = std::get_if<ValueId>(&bind.args[i])) {
-      value(*id);
+      value(*id, ir::full_type(arguments[i]));
     } else if (const auto* list = std::get_if<ValueList>(&bind.args[i])) {
       key << '{';
-      for (ValueId e : *list) value(e);
+      for (ValueId e : *list) value(e, ir::full_type(arguments[i]));
       key << '}';
     } else {
       key << ir::constant_text(std::get<IValue>(bind.args[i]), arguments[i].real_type());
@@ -87,6 +90,27 @@ std::string key_of(const Trace& trace, const Bind& bind,
     key << '|';
   }
   return key.str();
+}
+
+// A number as operators get it from Python.
+at::Tensor sample_number(ir::ScalarKind kind) {
+  const c10::Scalar s = kind == ir::ScalarKind::Float  ? c10::Scalar(0.5)
+                        : kind == ir::ScalarKind::Bool ? c10::Scalar(true)
+                                                       : c10::Scalar(int64_t{2});
+  at::Tensor t = c10::scalar_to_tensor(s);
+  t.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return t;
+}
+
+// By flat argument: the kind of a number, nothing for a tensor.
+std::vector<std::optional<ir::ScalarKind>> number_kinds(const Trace& trace, const Bind& bind) {
+  std::vector<std::optional<ir::ScalarKind>> kinds;
+  for (ValueId id : tensor_arguments(trace, bind)) {
+    kinds.emplace_back();
+    if (id != kNoValue && !trace.value(id).is_tensor())
+      kinds.back() = std::get<ir::ScalarKind>(trace.value(id).type);
+  }
+  return kinds;
 }
 
 c10::Device device_of(const Trace& trace, const Bind& bind) {
@@ -162,9 +186,10 @@ std::shared_ptr<const Rule> derive_by_engine(
         ++flat;
         return;
       }
-      const ir::TensorType& type = trace.value(id).tensor();
-      at::Tensor t = sample(type, on_meta);
-      const bool differentiable = wanted[flat] && type.requires_grad;
+      const ir::Value& value = trace.value(id);
+      at::Tensor t = value.is_tensor() ? sample(value.tensor(), on_meta)
+                                       : sample_number(std::get<ir::ScalarKind>(value.type));
+      const bool differentiable = wanted[flat] && value.is_tensor() && value.tensor().requires_grad;
       if (differentiable) {
         t.requires_grad_(true);
         leaves.push_back(t);

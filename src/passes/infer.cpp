@@ -52,8 +52,14 @@ bool run_on_samples(const ir::Trace& trace, const ir::Bind& bind, bool on_meta,
                     torch::jit::Stack& stack) {
   std::vector<c10::IValue> env(trace.values.size());
   ir::for_each_arg(bind, [&](ir::ValueId id) {
-    if (env[id].isNone() && trace.value(id).is_tensor())
+    if (!env[id].isNone()) return;
+    if (trace.value(id).is_tensor()) {
       env[id] = sample(trace.value(id).tensor(), on_meta);
+    } else if (std::get<ir::ScalarKind>(trace.value(id).type) == ir::ScalarKind::Float) {
+      env[id] = 0.5;
+    } else {
+      env[id] = int64_t{2};
+    }
   });
   stack.clear();
   ir::push_arguments(bind, env, stack);

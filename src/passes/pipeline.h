@@ -33,8 +33,8 @@ struct LeafWrite {
 struct Lowered {
   ir::TracePtr forward;   // Computation, or AugmentedForward if there is a backward
   ir::TracePtr backward;  // null without gradient
-  // The backward before claim and reinplace: it can run under autograd, and every operator in it says
-  // which gradient depends on which cotangent.
+  // The backward before claim and reinplace: it can run under autograd, and every operator in it
+  // says which gradient depends on which cotangent.
   ir::TracePtr differentiable_backward;
   ir::TracePtr functional;  // what create_graph differentiates again; same inputs as forward
   std::vector<ir::ValueId> attached;             // values that get a history, ids in forward

@@ -111,7 +111,10 @@ Widened widened(const Trace& trace, const Bind& bind, const std::vector<TensorTy
     return b.add_input(std::move(v));
   };
   auto one = [&](ValueId& id) {
-    if (id != kNoValue) {
+    if (id != kNoValue && !trace.value(id).is_tensor()) {
+      throw Refusal("FG-171", bind.op.id() + ": a user's rule for an operator whose argument " +
+                                  trace.value(id).name + " is a number that varies");
+    } else if (id != kNoValue) {
       id = add(trace.value(id).tensor(), IValue());
     } else {
       w.wanted.push_back(false);

@@ -186,7 +186,7 @@ Effects Effects::of(Observation& seen, PyObject* result, PyObject* const* args, 
     if (e.kind == EffectKind::Backward || grad) continue;
     maker.add(e, i);
   }
-  out.numbers_ = seen.numbers;
+  out.numbers_ = seen.arithmetic;
   return out;
 }
 

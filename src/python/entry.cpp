@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "number_recorder.h"
+
 namespace fulgurite::python {
 
 namespace {
@@ -77,6 +79,41 @@ bool Entry::check(PyObject* const* args, size_t nargs, PyObject* kwnames, const 
   return true;
 }
 
+bool Entry::read_numbers(PyObject* const* args, std::vector<c10::IValue>& values) const {
+  for (const NumberInput& n : numbers) {
+    PyObject* found =
+        n.argument >= 0 ? args[n.argument] : python.number(static_cast<uint32_t>(n.guard));
+    c10::IValue value = number_value(found);
+    if (value.isNone()) return false;
+    values.push_back(std::move(value));
+  }
+  return true;
+}
+
+std::vector<std::string> Entry::varied(PyObject* const* args, size_t nargs,
+                                       PyObject* kwnames) const {
+  std::vector<std::string> places = arguments.varied(args, nargs, kwnames);
+  for (std::string& place : python.varied()) places.push_back(std::move(place));
+  return places;
+}
+
+std::shared_ptr<Entry> Entry::branch(uint64_t found) const {
+  for (const auto& [value, entry] : branches)
+    if (value == found) return entry.lock();
+  return nullptr;
+}
+
+void Entry::remember_branch(uint64_t found, const std::shared_ptr<Entry>& served) {
+  constexpr size_t kMost = 64;
+  for (auto& [value, entry] : branches) {
+    if (value != found) continue;
+    entry = served;
+    return;
+  }
+  if (branches.size() >= kMost) branches.erase(branches.begin());
+  branches.emplace_back(found, served);
+}
+
 void Entry::drop_repeated(std::vector<const at::Tensor*>& all) const {
   const size_t given = all.size() - externals.size();
   if (argument_positions.size() == given) return;
@@ -92,7 +129,7 @@ std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject
   if (!(now == modes)) return now.difference(modes);
   std::string why = arguments.difference(args, nargs, kwnames);
   if (!why.empty()) return why;
-  std::vector<PyRef> slots, numbers;
+  std::vector<PyRef> slots, computed;
   find_objects(args, nargs, kwnames, slots);
   const std::vector<PyRef> given = slots;
   if (!python.resolve(slots)) return python.explain_failure(given);
@@ -119,7 +156,7 @@ std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject
                        : "the .grad of a parameter is a tensor, was None when recorded";
   if (!python.check()) return python.explain_failure(given);
   return has_effects &&
-                 !effects.prepare(python, args, given_arguments(nargs, kwnames), slots, numbers)
+                 !effects.prepare(python, args, given_arguments(nargs, kwnames), slots, computed)
              ? effects.explain_failure(slots)
              : "";
 }

@@ -50,6 +50,12 @@ struct SlotGuard {
   std::string path;
 };
 
+// A number that is an input of the program: an argument, or what a guard finds.
+struct NumberInput {
+  int32_t argument = -1;
+  int64_t guard = -1;
+};
+
 struct GradGuard {
   TensorRef leaf;
   bool defined;  // whether leaf.grad was a tensor when the recorded call began
@@ -76,12 +82,18 @@ class Entry {
   std::vector<GradGuard> grads;
   // Arguments that are also reached through Python state: they must be the very same tensor again.
   std::vector<std::pair<size_t, const void*>> fixed_arguments;
+  std::vector<NumberInput> numbers;
   GuardProgram python;
   std::vector<SlotGuard> slot_tensors;
   Effects effects;
   bool has_effects = false;  // then they make the result as well
   std::shared_ptr<run::Compiled> program;
+  // What was found where this program's data guards failed, and which program served the call then.
+  std::vector<std::pair<uint64_t, std::weak_ptr<Entry>>> branches;
+  std::shared_ptr<Entry> branch(uint64_t found) const;
+  void remember_branch(uint64_t found, const std::shared_ptr<Entry>& served);
   uint64_t hits = 0;
+  uint64_t last_used = 0;           // by the clock of its cache
   double record_milliseconds = 0;   // the recorded call, watcher and recorder included
   double compile_milliseconds = 0;  // passes and plan
 
@@ -96,6 +108,10 @@ class Entry {
                    const CallObjects& objects) const;
   // A place to follow in a new recording because this entry does not serve the call; "" if none.
   std::string place_to_follow(PyObject* const* args, size_t nargs, PyObject* kwnames);
+  // The numbers among the program's inputs, once the guards hold; false if one is gone.
+  bool read_numbers(PyObject* const* args, std::vector<c10::IValue>& values) const;
+  // Where numbers are that are others than the recorded ones.
+  std::vector<std::string> varied(PyObject* const* args, size_t nargs, PyObject* kwnames) const;
   // The first guard that fails, in words; "" if all hold.
   std::string explain_failure(PyObject* const* args, size_t nargs, PyObject* kwnames,
                               const Modes& now);

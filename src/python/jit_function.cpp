@@ -1,12 +1,15 @@
 #include "jit_function.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
 #include <structmember.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "exec/claim.h"
 #include "ops/prims.h"
+#include "ops/value_guard.h"
 #include "python_function.h"
 #include "record/recorder.h"
 #include "recorded_call.h"
@@ -50,13 +53,13 @@ struct JitFunction {
 // Runs the entry's program. False if the call has to go on elsewhere (nothing has happened then).
 enum class Served { Yes, DataLeftThePath, Raised, ExecutorFailed };
 Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Tensor*>& inputs,
-             std::vector<at::Tensor>& outputs, std::string& error,
-             std::optional<exec::ExecutorError>& executor_failure) {
+             const std::vector<c10::IValue>& numbers, std::vector<at::Tensor>& outputs,
+             std::string& error, std::optional<exec::ExecutorError>& executor_failure) {
   const std::shared_ptr<run::Compiled> program = entry->program;
   WithoutGil no_gil;
   Served served = Served::Yes;
   try {
-    program->run(inputs.data(), outputs);
+    program->run(inputs.data(), numbers, outputs);
   } catch (const prims::ValueGuardFailed&) {
     served = Served::DataLeftThePath;
   } catch (const exec::ExecutorError& e) {
@@ -72,15 +75,67 @@ Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Te
   return served;
 }
 
+// The entries that may serve a call, in the order in which they are tried: the one that served last
+// first; after one whose data left its path, the one that went on from there the last time.
+class Candidates {
+ public:
+  Candidates(const EntryCache& entries, uint64_t key) : entries_(entries), key_(key) {}
+
+  std::shared_ptr<Entry> next() {
+    std::shared_ptr<Entry> entry = std::exchange(hint_, nullptr);
+    if (entry && !was_tried(entry) && entries_.index_of(entry.get()) < entries_.size())
+      return take(std::move(entry));
+    for (size_t i = entries_.find(key_, 0); i < entries_.size(); i = entries_.find(key_, i + 1))
+      if (!was_tried(entries_[i])) return take(entries_[i]);
+    return nullptr;
+  }
+
+  void left(const std::shared_ptr<Entry>& entry, uint64_t found) {
+    hint_ = entry->branch(found);
+    left_.emplace_back(entry, found);
+  }
+
+  void served(const std::shared_ptr<Entry>& by) {
+    for (const auto& [entry, found] : left_)
+      if (entry != by) entry->remember_branch(found, by);
+  }
+
+ private:
+  std::shared_ptr<Entry> take(std::shared_ptr<Entry> entry) {
+    tried_.push_back(entry);
+    return entry;
+  }
+  bool was_tried(const std::shared_ptr<Entry>& entry) const {
+    return std::find(tried_.begin(), tried_.end(), entry) != tried_.end();
+  }
+
+  const EntryCache& entries_;
+  uint64_t key_;
+  c10::SmallVector<std::shared_ptr<Entry>, 4> tried_;
+  std::vector<std::pair<std::shared_ptr<Entry>, uint64_t>> left_;
+  std::shared_ptr<Entry> hint_;
+};
+
+// Programs that are never used again: something that they are specialised on differs in every call.
+// Other shapes are no storm as long as there is room for their programs: they may come again.
+bool is_storm(JitState& state, uint64_t key) {
+  constexpr size_t kUnusedPrograms = 16;
+  const size_t unused = state.entries.count_unused(key);
+  const bool crowded = state.evicted_unused >= std::max<size_t>(state.options.max_entries, 16);
+  if (unused < kUnusedPrograms && !crowded) return false;
+  state.last_failure = "FG-212: " + std::to_string(crowded ? state.evicted_unused : unused) +
+                       " programs were compiled and never used again; the last time because " +
+                       (state.recompiles.empty() ? "of its guards" : state.recompiles.back());
+  state.entries.remove_unused(key);
+  state.evicted_unused = 0;
+  state.failures = std::max<uint64_t>(state.failures + 1, 6);
+  state.skip = (uint64_t{1} << std::min<uint64_t>(state.failures - 2, 10)) - 1;
+  return true;
+}
+
 // Programs that were differentiated by a rule that was changed since go. True if there were any.
 bool drop_stale_entries(PyObject* self, JitState& state) {
-  bool dropped = false;
-  for (const auto& e : state.entries) dropped = dropped || e->program->stale();
-  if (!dropped) return false;
-  std::vector<std::shared_ptr<Entry>> fresh;
-  for (const auto& e : state.entries)
-    if (!e->program->stale()) fresh.push_back(e);
-  fresh.swap(state.entries);
+  if (!state.entries.remove_if([](const Entry& e) { return e.program->stale(); })) return false;
   if (state.recompiles.size() < 1000)
     state.recompiles.push_back("a gradient rule of the program has been changed");
   tell(self, "recompile", "a gradient rule of the program has been changed");
@@ -104,17 +159,23 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   const Modes now = Modes::now();
   std::vector<const at::Tensor*> inputs;
   std::vector<at::Tensor> scratch;
-  for (size_t i = 0; i < state.entries.size(); ++i) {
-    std::shared_ptr<Entry> entry = state.entries[i];
+  const uint64_t key = EntryCache::key_of(args, nargs, kwnames);
+  Candidates candidates(state.entries, key);
+  while (std::shared_ptr<Entry> entry = candidates.next()) {
     inputs.clear();
     scratch.clear();
     CallObjects objects;
     if (!entry->check(args, nargs, kwnames, now, inputs, scratch, objects)) continue;
     std::vector<at::Tensor> outputs;
     std::string error;
+    std::vector<c10::IValue> numbers;
+    if (!entry->read_numbers(args, numbers)) continue;
     std::optional<exec::ExecutorError> executor_failure;
-    const Served served = serve(entry, inputs, outputs, error, executor_failure);
-    if (served == Served::DataLeftThePath) continue;
+    const Served served = serve(entry, inputs, numbers, outputs, error, executor_failure);
+    if (served == Served::DataLeftThePath) {
+      candidates.left(entry, prims::last_found());
+      continue;
+    }
     if (served == Served::ExecutorFailed) {
       ++state.misses;
       raise_executor_error(*executor_failure);
@@ -126,20 +187,16 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
       PyObject* result = call_eagerly(state, args, nargsf, kwnames);
       if (result != nullptr) {
         state.fall_back("FG-208", "the compiled program raised where eager did not: " + error);
-        for (size_t k = 0; k < state.entries.size(); ++k)
-          if (state.entries[k] == entry) {
-            state.entries.erase(state.entries.begin() + static_cast<std::ptrdiff_t>(k));
-            break;
-          }
+        state.entries.remove(entry.get());
       }
       return result;
     }
     ++state.hits;
     ++entry->hits;
     PyObject* result = entry->finish(outputs, args, nargs, objects);
-    if (i > 0 && i < state.entries.size() && state.entries[i] == entry)
-      std::rotate(state.entries.begin(), state.entries.begin() + static_cast<std::ptrdiff_t>(i),
-                  state.entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    candidates.served(entry);
+    if (const size_t i = state.entries.index_of(entry.get()); i < state.entries.size())
+      state.entries.used(i);
     return result;
   }
   ++state.misses;
@@ -150,34 +207,28 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
                                   " recordings gave no program (" + state.last_failure + ")");
     return call_eagerly(state, args, nargsf, kwnames);
   }
-  // Programs that are never used again: something that they are specialised on differs in every
-  // call.
-  constexpr size_t kUnusedPrograms = 8;
-  size_t unused = 0;
-  for (const auto& e : state.entries) unused += e->hits == 0 ? 1 : 0;
-  if (unused >= kUnusedPrograms) {
-    state.last_failure = "FG-212: " + std::to_string(unused) +
-                         " programs were compiled and never used again; the last time because " +
-                         (state.recompiles.empty() ? "of its guards" : state.recompiles.back());
+  if (is_storm(state, key)) {
     if (state.fall_back("FG-212", state.last_failure.substr(8)))
       tell(self, "fallback", state.last_failure);
-    state.entries.erase(std::remove_if(state.entries.begin(), state.entries.end(),
-                                       [](const auto& e) { return e->hits == 0; }),
-                        state.entries.end());
-    state.failures = std::max<uint64_t>(state.failures + 1, 6);
-    state.skip = (uint64_t{1} << std::min<uint64_t>(state.failures - 2, 10)) - 1;
     if (state.options.fullgraph) return raise_compile_error("FG-212", state.last_failure);
     return call_eagerly(state, args, nargsf, kwnames);
   }
-  if (!dropped && !state.entries.empty() && state.recompiles.size() < 1000) {
-    std::string why = state.entries.front()->explain_failure(args, nargs, kwnames, now);
-    state.recompiles.push_back(why.empty() ? "data took another path" : why);
-    tell(self, "recompile", state.recompiles.back());
-    const std::string place = state.entries.front()->place_to_follow(args, nargs, kwnames);
+  if (const auto nearest = state.entries.nearest(key)) {
+    for (std::string& place : nearest->varied(args, nargs, kwnames))
+      state.varying.insert(std::move(place));
+    if (!dropped && state.recompiles.size() < 1000) {
+      std::string why = nearest->explain_failure(args, nargs, kwnames, now);
+      state.recompiles.push_back(why.empty() ? "data took another path" : why);
+      tell(self, "recompile", state.recompiles.back());
+    }
+    const std::string place = nearest->place_to_follow(args, nargs, kwnames);
     constexpr size_t kMostPlaces = 256;
     if (!place.empty() && state.places.size() < kMostPlaces) state.places.insert(place);
   }
-  return record_call(self, state, args, nargsf, kwnames);
+  PyObject* result = record_call(self, state, args, nargsf, kwnames);
+  if (const auto newest = state.entries.nearest(key); newest && result != nullptr)
+    candidates.served(newest);
+  return result;
 }
 
 // ---- the type
@@ -301,7 +352,7 @@ bool is_worth_calling(const JitState& part) {
   constexpr size_t kFewestOperators = 2;
   if (!part.parts.empty()) return true;
   if (part.entries.empty()) return part.failures < kMostFailures;
-  return part.entries.front()->program->parts().functional->binds.size() >= kFewestOperators;
+  return part.entries[0]->program->parts().functional->binds.size() >= kFewestOperators;
 }
 
 }  // namespace

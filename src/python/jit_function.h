@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "entry.h"
+#include "entry_cache.h"
 #include "exec/executor.h"
 #include "watch/intercept.h"
 
@@ -23,7 +24,7 @@ struct JitOptions {
   bool reinplace = true;
   bool functional_leaves = false;   // leaf_inplace="functional"
   bool write_back_at_once = false;  // skip_inplace_functionalization
-  size_t max_entries = 64;
+  size_t max_entries = 256;
   exec::ExecutorList executors = {};  // in order; complete (exec/registry.h)
 };
 
@@ -37,10 +38,14 @@ struct JitState {
   PyRef callable;
   std::string name;
   JitOptions options;
-  std::vector<std::shared_ptr<Entry>> entries;  // most recently used first
+  EntryCache entries;
+  uint64_t evicted_unused = 0;  // programs that made room for others before they served a call
   uint64_t hits = 0;
   uint64_t misses = 0;
   std::vector<Fallback> fallbacks;
+  // Where numbers were found that were others in an earlier call: they are inputs of later
+  // programs, as far as they are only used as numbers.
+  std::unordered_set<std::string> varying;
   std::vector<std::string> recompiles;  // why each entry after the first was made
   // Parts of a program that is refused as a whole; each substitute is a JitFunction.
   std::vector<Part> parts;

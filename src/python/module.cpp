@@ -171,7 +171,7 @@ NB_MODULE(_C, m) {
   m.def("_misses", [](nb::handle h) { return state_of(h).misses; });
   m.def("_entries", [](nb::handle h) {
     nb::list out;
-    for (const auto& e : state_of(h).entries) out.append(entry_dict(*e));
+    for (const auto& e : state_of(h).entries.last_used_first()) out.append(entry_dict(*e));
     return out;
   });
   m.def("_fallbacks", [](nb::handle h) {

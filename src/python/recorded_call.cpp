@@ -9,10 +9,12 @@
 
 #include "exec/claim.h"
 #include "ir/errors.h"
+#include "number_recorder.h"
 #include "passes/pipeline.h"
 #include "python_function.h"
 #include "record/recorder.h"
 #include "rules.h"
+#include "watch/numbers.h"
 #include "without_gil.h"
 
 namespace fulgurite::python {
@@ -61,7 +63,8 @@ class RecordedCall {
         args_(args),
         nargsf_(nargsf),
         nargs_(static_cast<size_t>(PyVectorcall_NARGS(nargsf))),
-        kwnames_(kwnames) {}
+        kwnames_(kwnames),
+        key_(EntryCache::key_of(args, nargs_, kwnames)) {}
 
   PyObject* run() {
     const auto start = Clock::now();
@@ -99,10 +102,15 @@ class RecordedCall {
       if (is_any_tensor(tensor))
         static_cast<record::Recorder*>(context)->note_grad_access(tensor_of(tensor));
     };
+    NumberRecorder numbers(recorder);
+    watch_options.numbers = &numbers;
+    watch_options.varying = &state_.varying;
+    const std::vector<PyObject*> args = follow_numbers(*entry, numbers, watch_options);
     {
       record::Recorder::Scope scope(recorder);
-      result =
-          PyRef::steal(watch(state_.callable.get(), args_, nargsf_, kwnames_, watch_options, seen));
+      result = PyRef::steal(watch(state_.callable.get(), args.data(),
+                                  static_cast<size_t>(PyVectorcall_NARGS(nargsf_)), kwnames_,
+                                  watch_options, seen));
     }
     if (!result) {
       // The program's own exception; nothing of it is compiled.
@@ -140,14 +148,49 @@ class RecordedCall {
     state_.failures = 0;
     const bool is_current = executors_generation == exec::generation_of(state_.options.executors);
     if (state_.options.caching && is_current) {
-      if (state_.entries.size() >= state_.options.max_entries) state_.entries.pop_back();
-      state_.entries.insert(state_.entries.begin(), std::move(entry));
+      if (state_.entries.add(std::move(entry), key_, state_.options.max_entries))
+        ++state_.evicted_unused;
       tell(self_, "compiled", state_.name);
     }
     return result.release();
   }
 
  private:
+  // The arguments of the call; numbers that were others before are replaced by objects that nobody
+  // else has, so that they can be followed.
+  std::vector<PyObject*> follow_numbers(Entry& entry, NumberRecorder& numbers,
+                                        WatchOptions& watch_options) {
+    const size_t total = nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_)) : 0);
+    std::vector<PyObject*> args(args_, args_ + total);
+    for (size_t i = 0; i < total; ++i) {
+      const std::string path = entry.arguments.number_path(i);
+      if (path.empty() || state_.varying.count(path) == 0) continue;
+      fresh_arguments_.push_back(watching::fresh_number(args[i]));
+      args[i] = fresh_arguments_.back().get();
+      const int node = numbers.input(args[i], path);
+      watch_options.number_arguments.emplace_back(args[i], node);
+      argument_numbers_.emplace_back(node, i);
+    }
+    return args;
+  }
+
+  // Where each number that is an input of the program comes from.
+  void number_inputs(record::Recorder& recorder, Entry& entry, const Observation& seen,
+                     const std::vector<int>& nodes) const {
+    for (auto [node, argument] : argument_numbers_)
+      if (recorder.numbers().is_free(node)) entry.arguments.let_number_vary(argument);
+    for (int node : nodes) {
+      NumberInput input;
+      for (auto [n, argument] : argument_numbers_)
+        if (n == node) input.argument = static_cast<int32_t>(argument);
+      for (auto [n, guard] : seen.numbers)
+        if (n == node) input.guard = static_cast<int64_t>(guard);
+      if (input.argument < 0 && input.guard < 0)
+        throw InternalError("a number of the program comes from nowhere");
+      entry.numbers.push_back(input);
+    }
+  }
+
   static bool is_known_input(const at::Tensor& t, const std::vector<const at::Tensor*>& inputs) {
     for (const at::Tensor* i : inputs)
       if (i->is_same(t)) return true;
@@ -258,7 +301,7 @@ class RecordedCall {
     if (!(Modes::now() == entry.modes))
       throw fulgurite::Refusal("FG-210", "the call changes a mode for its caller: " +
                                              Modes::now().difference(entry.modes));
-    bool has_effects = seen.result_number >= 0 || !seen.numbers.empty();
+    bool has_effects = seen.result_number >= 0 || !seen.arithmetic.empty();
     for (const Effect& e : seen.effects) {
       if (e.kind == EffectKind::Backward) {
         touches_grad = true;
@@ -308,7 +351,9 @@ class RecordedCall {
     record::Recording recording = recorder.finish(outputs, expression);
     if (recording.refusal) throw *recording.refusal;
 
-    const size_t arguments = recording.trace->inputs.size() - recording.externals.size();
+    number_inputs(recorder, entry, seen, recording.numbers);
+    const size_t arguments =
+        recording.trace->inputs.size() - recording.externals.size() - recording.numbers.size();
     input_positions(entry, arguments);
     for (const record::External& e : recording.externals) {
       External x;
@@ -441,21 +486,6 @@ class RecordedCall {
                                            "); the next call is recorded again");
   }
 
-  static std::string identifier(const std::string& path) {
-    std::string name;
-    for (char c : path) {
-      if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
-        name += c;
-      } else if (!name.empty() && name.back() != '_') {
-        name += '_';
-      }
-    }
-    for (const char* prefix : {"self_", "closure_", "globals_"})
-      if (name.rfind(prefix, 0) == 0) name = name.substr(std::string(prefix).size());
-    while (!name.empty() && name.back() == '_') name.pop_back();
-    return name.empty() ? "external" : name;
-  }
-
   PyObject* self_;
   JitState& state_;
   PyObject* const* args_;
@@ -463,7 +493,10 @@ class RecordedCall {
   size_t nargs_;
   PyObject* kwnames_;
   bool followed_more_ = false;
+  uint64_t key_;  // of the arguments as they were before the call
   std::vector<PyObject*> arguments_;
+  std::vector<PyRef> fresh_arguments_;
+  std::vector<std::pair<int, size_t>> argument_numbers_;   // node, argument
   std::unordered_map<const c10::TensorImpl*, int> slots_;  // tensors that differ from call to call
 };
 

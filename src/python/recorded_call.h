@@ -11,7 +11,7 @@
 namespace fulgurite::python {
 
 // Runs the call under the recorder and the watcher and returns its result (a new reference, or
-// nullptr with the program's exception set); the entry goes to the front of `state.entries`.
+// nullptr with the program's exception set); the entry goes into `state.entries`.
 PyObject* record_call(PyObject* self, JitState& state, PyObject* const* args, size_t nargsf,
                       PyObject* kwnames);
 

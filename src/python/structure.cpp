@@ -65,6 +65,15 @@ bool same_value(PyObject* a, PyObject* b) {
   return equal == 1;
 }
 
+// A float, or an int of 64 bits.
+bool is_number(PyObject* o) {
+  if (PyFloat_CheckExact(o)) return true;
+  if (!PyLong_CheckExact(o)) return false;
+  int overflow = 0;
+  PyLong_AsLongLongAndOverflow(o, &overflow);
+  return overflow == 0;
+}
+
 std::string repr(PyObject* o) {
   PyRef text = PyRef::steal(PyObject_Repr(o));
   if (!text) {
@@ -195,6 +204,10 @@ bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at
       return true;
     case Kind::Value:
       return same_value(o, n.object.get()) || differ(repr(n.object.get()), short_text(o));
+    case Kind::Number:
+      return (Py_TYPE(o) == Py_TYPE(n.object.get()) && is_number(o)) ||
+             differ(std::string("a number of type ") + Py_TYPE(n.object.get())->tp_name,
+                    short_text(o));
     case Kind::Identity:
       if (o == n.object.get()) return true;
       found.other = o;
@@ -361,6 +374,37 @@ void ArgumentStructure::follow(const std::unordered_set<std::string>& places,
   }
 }
 
+size_t ArgumentStructure::node_of(size_t argument) const {
+  size_t at = 0;
+  for (size_t i = 0; i < argument; ++i)
+    walk(nodes_, at, "", [](const StructureNode&, const std::string&) {});
+  return at;
+}
+
+std::string ArgumentStructure::number_path(size_t i) const {
+  const StructureNode& n = nodes_[node_of(i)];
+  return n.kind == Kind::Value && is_number(n.object.get())
+             ? argument_path(i, nargs_, kwnames_.get())
+             : "";
+}
+
+void ArgumentStructure::let_number_vary(size_t i) { nodes_[node_of(i)].kind = Kind::Number; }
+
+std::vector<std::string> ArgumentStructure::varied(PyObject* const* args, size_t nargs,
+                                                   PyObject* kwnames) const {
+  std::vector<std::string> paths;
+  if (nargs != nargs_ || !same_names(kwnames, kwnames_.get())) return paths;
+  const size_t total =
+      nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
+  for (size_t i = 0; i < total; ++i) {
+    const StructureNode& n = nodes_[node_of(i)];
+    if (n.kind == Kind::Value && is_number(n.object.get()) && is_number(args[i]) &&
+        Py_TYPE(args[i]) == Py_TYPE(n.object.get()) && !same_value(args[i], n.object.get()))
+      paths.push_back(argument_path(i, nargs, kwnames));
+  }
+  return paths;
+}
+
 std::vector<std::string> ArgumentStructure::describe() const {
   std::vector<std::string> lines;
   const size_t total =
@@ -372,6 +416,9 @@ std::vector<std::string> ArgumentStructure::describe() const {
            switch (n.kind) {
              case Kind::Value:
                lines.push_back(path + " == " + repr(n.object.get()));
+               break;
+             case Kind::Number:
+               lines.push_back("type(" + path + ") is " + Py_TYPE(n.object.get())->tp_name);
                break;
              case Kind::Identity:
                lines.push_back(path + " is " + short_text(n.object.get()));
@@ -545,6 +592,7 @@ PyObject* put_together(const std::vector<StructureNode>& nodes, size_t& at,
     case Kind::Argument:
       return Py_NewRef(args[n.count]);
     case Kind::Followed:
+    case Kind::Number:
       break;
     case Kind::List: {
       PyObject* list = PyList_New(n.count);
@@ -652,6 +700,7 @@ std::string text_of(const std::vector<StructureNode>& nodes, size_t& at, bool& l
     case Kind::Identity:
     case Kind::Argument:
     case Kind::Followed:
+    case Kind::Number:
       literal = false;
       return "None";
   }

@@ -21,6 +21,7 @@ struct StructureNode {
   enum class Kind : uint8_t {
     Tensor,    // a torch.Tensor or Parameter, index `count` among the tensors
     Value,     // an immutable value, compared by type and value (floats bitwise)
+    Number,    // a float or int, compared by exact type
     Identity,  // any other object, compared by identity
     Tuple,     // exact type `type` (tuple, torch.Size or a named tuple); `count` children
     List,      // `count` children
@@ -64,8 +65,15 @@ class ArgumentStructure {
   // A name for each tensor: parameter names of the callable where they are known.
   std::vector<std::string> tensor_names(PyObject* callable) const;
   int traverse(visitproc visit, void* arg) const;
+  // "args[1]" if argument i (keywords after positional ones) is a float or int; "" else.
+  std::string number_path(size_t i) const;
+  // From now on argument i may be any number of its type.
+  void let_number_vary(size_t i);
+  // The paths of arguments that are numbers of the same type and another value.
+  std::vector<std::string> varied(PyObject* const* args, size_t nargs, PyObject* kwnames) const;
 
  private:
+  size_t node_of(size_t argument) const;
   size_t nargs_ = 0;
   PyRef kwnames_;
   std::vector<StructureNode> nodes_;

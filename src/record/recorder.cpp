@@ -19,6 +19,7 @@
 #include "ops/rules.h"
 #include "ops/traits.h"
 #include "record/fresh_memory.h"
+#include "record/place_numbers.h"
 #include "record/tensors.h"
 
 namespace fulgurite::record {
@@ -51,11 +52,6 @@ struct Facts {
   int32_t producer = -1;  // index into binds, -1: input or external
 };
 
-struct PendingBind {
-  ir::Bind bind;
-  bool dead = false;  // raised, or part of a composite that is kept whole
-};
-
 struct Recorder::Impl {
   std::string name;
   PositionProvider where = nullptr;
@@ -72,6 +68,9 @@ struct Recorder::Impl {
   std::vector<bool> region_dead;
   std::vector<ir::SourceLocation> locations;
   std::unordered_map<std::string, int32_t> location_ids;
+  Numbers numbers;
+  std::unordered_map<ValueId, size_t> expectations;  // of numbers: the bind of the value guard
+  PlacedNumbers placed_numbers;
 
   std::unordered_map<const c10::TensorImpl*, ValueId> by_impl;
   std::unordered_map<const c10::StorageImpl*, std::vector<ValueId>> by_storage;
@@ -361,8 +360,30 @@ struct Recorder::Impl {
       const Op& expect = v.isInt()      ? prims::expect_int()
                          : v.isDouble() ? prims::expect_float()
                                         : prims::expect_bool();
+      expectations[id] = binds.size();
       push(expect, {Arg(id), Arg(v)});
     }
+  }
+
+  // ---- numbers in the hands of Python
+  ValueId number_value(const IValue& value, ir::ValueKind kind, std::string value_name) {
+    const auto id = static_cast<ValueId>(values.size());
+    ir::Value v;
+    v.kind = kind;
+    v.name = value_name.empty() ? "n" + std::to_string(next_result++) : std::move(value_name);
+    v.type = value.isInt()      ? ir::ScalarKind::Int
+             : value.isDouble() ? ir::ScalarKind::Float
+                                : ir::ScalarKind::Bool;
+    values.push_back(std::move(v));
+    facts.emplace_back();
+    return id;
+  }
+
+  void place() {
+    placed_numbers = place_numbers(
+        numbers, binds, [this](const IValue& value, ir::ValueKind kind, std::string value_name) {
+          return number_value(value, kind, std::move(value_name));
+        });
   }
 
   void push(const Op& op, std::vector<Arg> args) {
@@ -844,6 +865,59 @@ Recorder::Scope::~Scope() {
   c10::impl::tls_set_dispatch_key_included(kKey, outer_included_);
 }
 
+Numbers& Recorder::numbers() { return impl_->numbers; }
+
+Mark Recorder::mark() const { return {impl_->binds.size(), impl_->regions.size()}; }
+
+int Recorder::read_number(Mark since, const IValue& value) {
+  Impl& r = *impl_;
+  ValueId found = kNoValue;
+  for (size_t i = since.binds; i < r.binds.size(); ++i)
+    for_each_result(r.binds[i].bind, [&](ValueId id) {
+      if (r.expectations.count(id) == 0) return;
+      found = found == kNoValue ? id : -2;  // of several it is not known which
+    });
+  if (found < 0) return -1;
+  const size_t expectation = r.expectations.at(found);
+  const auto* expected = std::get_if<IValue>(&r.binds[expectation].bind.args[1]);
+  if (expected == nullptr || !same_number(*expected, value)) return -1;
+  return r.numbers.read(value, found, expectation);
+}
+
+void Recorder::use_numbers(Mark since, const std::vector<NumberPlace>& places) {
+  Impl& r = *impl_;
+  // The operator is the last one; before it an autograd kernel may have cloned what it saves.
+  size_t index = r.binds.size();
+  bool plain = r.regions.size() == since.regions;
+  for (size_t i = r.binds.size(); i-- > since.binds;) {
+    if (r.binds[i].dead) continue;
+    const auto& op = r.binds[i].bind.op;
+    if (op == prims::expect_int() || op == prims::expect_float() || op == prims::expect_bool() ||
+        op == prims::expect_sizes())
+      continue;
+    if (index == r.binds.size()) {
+      index = i;
+    } else {
+      plain = plain && !has_constant_number(r.binds[i].bind);
+    }
+  }
+  for (const NumberPlace& place : places) {
+    std::optional<size_t> argument;
+    if (plain && index < r.binds.size())
+      argument = argument_of(r.binds[index].bind, r.values, place, r.numbers.value(place.node));
+    if (argument) {
+      r.numbers.use(index, *argument, place.element, place.node);
+    } else {
+      r.numbers.fix(place.node);
+    }
+  }
+}
+
+void Recorder::check_number(int comparison) {
+  impl_->update_position();
+  impl_->numbers.check(comparison, impl_->binds.size(), impl_->region, impl_->location());
+}
+
 void Recorder::refuse(const std::string& code, const std::string& message) {
   impl_->refuse(code, message);
 }
@@ -888,6 +962,8 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
     recording.refusal = r.refusal;
     return recording;
   }
+  r.place();
+  recording.numbers = r.placed_numbers.inputs;
 
   ir::TraceBuilder b(r.name, "recorded");
   ir::Trace& t = b.trace();
@@ -900,6 +976,7 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
     if (x.grad_of >= 0) x.grad_of = ids[x.grad_of];
     recording.externals.push_back(std::move(x));
   }
+  for (ValueId id : r.placed_numbers.ids) ids[id] = b.add_input(r.values[id]);
   for (size_t id = 0; id < r.values.size(); ++id) {
     if (r.values[id].kind == ir::ValueKind::Constant) {
       const ir::Value& v = r.values[id];

@@ -24,6 +24,7 @@
 
 #include "ir/errors.h"
 #include "ir/trace.h"
+#include "record/numbers.h"
 
 namespace fulgurite::record {
 
@@ -49,8 +50,9 @@ struct LeafGrad {
 };
 
 struct Recording {
-  ir::TracePtr trace;               // inputs: those added, then the externals
+  ir::TracePtr trace;               // inputs: those added, then the externals, then `numbers`
   std::vector<External> externals;  // in the order in which they are inputs
+  std::vector<int> numbers;         // nodes of Recorder::numbers that are inputs, in order
   std::vector<LeafGrad> leaves;
   std::optional<Refusal> refusal;  // the trace is absent then
   size_t operators = 0;            // how many leaf operators ran
@@ -101,6 +103,15 @@ class Recorder {
   void note_requires_grad(const at::Tensor& t);
   // Python set leaf.grad: what it is at the end is written by the trace, whatever it was.
   void note_grad_write(const at::Tensor& leaf);
+
+  // What Python does with numbers (record/numbers.h).
+  Numbers& numbers();
+  Mark mark() const;
+  // The one number that was read out of a tensor since then, if it is this value; else -1.
+  int read_number(Mark since, const c10::IValue& value);
+  // Since then one operator was called with these numbers.
+  void use_numbers(Mark since, const std::vector<NumberPlace>& places);
+  void check_number(int comparison);
 
   // The externals so far, and names for them (they are "external<k>" otherwise).
   const std::vector<External>& externals() const;

@@ -47,6 +47,7 @@ struct CompiledBackward : torch::autograd::Node {
   std::vector<c10::IValue> numbers;  // by slot, for numbers
   std::vector<at::Tensor> inputs;  // for create_graph; undefined where the call itself overwrote it
   std::vector<uint32_t> versions;  // of the inputs at the call
+  std::vector<c10::IValue> input_numbers;  // for create_graph
   at::Tensor random_state;
   bool released = false;
 
@@ -193,6 +194,8 @@ struct CompiledBackward : torch::autograd::Node {
                   " instead (FG-181: differentiating again needs every input)");
       frame[t.inputs[i]] = x;
     }
+    for (size_t k = 0; k < input_numbers.size(); ++k)
+      frame[t.inputs[inputs.size() + k]] = input_numbers[k];
     for (size_t i : parts.differentiable) differentiable.push_back(frame[t.inputs[i]].toTensor());
     UnderAutograd under;
     at::Tensor state_now;
@@ -341,10 +344,13 @@ bool Compiled::stale() const {
   return false;
 }
 
-void Compiled::run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs) const {
+void Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValue>& numbers,
+                   std::vector<at::Tensor>& outputs) const {
   const ir::Trace& t = *parts_.forward;
   Frame frame(core_->registers());
-  for (size_t i = 0; i < t.inputs.size(); ++i) frame[t.inputs[i]] = *inputs[i];
+  const size_t tensors = t.inputs.size() - numbers.size();
+  for (size_t i = 0; i < tensors; ++i) frame[t.inputs[i]] = *inputs[i];
+  for (size_t k = 0; k < numbers.size(); ++k) frame[t.inputs[tensors + k]] = numbers[k];
   for (const auto& [id, tensor] : constants_) frame[id] = tensor;
   at::Tensor random_state;
   if (core_->draws_random_numbers()) random_state = default_random_state();
@@ -356,7 +362,7 @@ void Compiled::run(const at::Tensor* const* inputs, std::vector<at::Tensor>& out
     throw;
   }
   if (!parts_.leaf_writes.empty()) give_leaves_values_of_their_own(frame);
-  if (has_gradient()) attach(frame, inputs, random_state);
+  if (has_gradient()) attach(frame, inputs, numbers, random_state);
   if (epilogue_->size() > 0) {
     UnderAutograd under;
     epilogue_->run(frame);
@@ -367,6 +373,7 @@ void Compiled::run(const at::Tensor* const* inputs, std::vector<at::Tensor>& out
 }
 
 void Compiled::attach(Frame& frame, const at::Tensor* const* inputs,
+                      const std::vector<c10::IValue>& numbers,
                       const at::Tensor& random_state) const {
   const ir::Trace& t = *parts_.forward;
   auto node = c10::make_intrusive<CompiledBackward>();
@@ -387,9 +394,11 @@ void Compiled::attach(Frame& frame, const at::Tensor* const* inputs,
       node->saved[k] = SavedVariable(v.toTensor(), saved_[k].kind == SavedSlot::Kind::Output);
     }
   }
-  node->inputs.reserve(t.inputs.size());
-  node->versions.reserve(t.inputs.size());
-  for (size_t i = 0; i < t.inputs.size(); ++i) {
+  const size_t tensors = t.inputs.size() - numbers.size();
+  node->input_numbers = numbers;
+  node->inputs.reserve(tensors);
+  node->versions.reserve(tensors);
+  for (size_t i = 0; i < tensors; ++i) {
     node->inputs.push_back(overwritten_[i] ? at::Tensor() : *inputs[i]);
     node->versions.push_back(
         inputs[i]->is_inference() ? 0 : static_cast<uint32_t>(inputs[i]->_version()));

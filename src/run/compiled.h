@@ -38,11 +38,13 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   using Parts = passes::Lowered;
   explicit Compiled(Parts parts);
 
-  // Runs on `inputs` (arguments, then externals, as the trace has them). Throws
+  // Runs on `inputs` (arguments, then externals, as the trace has them) and `numbers` (the trace's
+  // last inputs). Throws
   // prims::ValueGuardFailed with nothing changed if the data leave the recorded path, and whatever
   // an operator throws, likewise with nothing changed (random state included) unless the epilogue
   // had begun.
-  void run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs) const;
+  void run(const at::Tensor* const* inputs, const std::vector<c10::IValue>& numbers,
+           std::vector<at::Tensor>& outputs) const;
 
   // Whether a gradient rule that the program depends on has been changed since it was compiled.
   bool stale() const;
@@ -57,7 +59,8 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
 
  private:
   void give_leaves_values_of_their_own(Frame& frame) const;
-  void attach(Frame& frame, const at::Tensor* const* inputs, const at::Tensor& random_state) const;
+  void attach(Frame& frame, const at::Tensor* const* inputs,
+              const std::vector<c10::IValue>& numbers, const at::Tensor& random_state) const;
 
   Parts parts_;
   mutable std::atomic<uint64_t> rules_generation_;  // up to which the program is known to be fresh

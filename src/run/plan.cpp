@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include "ir/errors.h"
+#include "ir/schema_args.h"
 #include "ir/stack.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
@@ -13,6 +14,8 @@
 
 namespace fulgurite::run {
 namespace {
+
+constexpr c10::TypeKind kTensor = c10::TypeKind::TensorType;
 
 // Eager calls the kernel of a custom operator that has an autograd kernel of its own inside an
 // autograd Function, where grad mode is off; those of PyTorch's operators see the caller's mode.
@@ -64,12 +67,14 @@ void push_operands(const Instruction& in, const Frame& frame, std::vector<c10::I
         stack.push_back(in.constants[o.index]);
         break;
       case Operand::Kind::List: {
-        std::vector<at::Tensor> tensors;
-        for (int32_t r : in.lists[o.index])
-          tensors.push_back(r < 0 ? at::Tensor() : frame[r].toTensor());
-        stack.push_back(ir::boxed_list(tensors, in.list_types[i]));
+        std::vector<c10::IValue> items;
+        for (int32_t r : in.lists[o.index]) items.push_back(r < 0 ? c10::IValue() : frame[r]);
+        stack.push_back(ir::boxed_list(items, in.types[i]));
         break;
       }
+      case Operand::Kind::Number:
+        stack.push_back(ir::boxed_constant(frame[o.index], in.types[i]));
+        break;
     }
   }
 }
@@ -96,15 +101,18 @@ Plan::Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<i
     const bool in_core = begin < trace.epilogue;
     const bool grad_mode = bind.grad_mode && (!in_core || kernel_sees_grad_mode(trace, bind));
     Instruction in{&boxed_call, bind.op.handle(), nullptr, nullptr, {}, {}, {}, {}, {}, grad_mode};
-    in.list_types.resize(bind.args.size());
+    in.types.resize(bind.args.size());
     for (size_t a = 0; a < bind.args.size(); ++a) {
       const auto& type = arguments[a].real_type();
       if (const auto* id = std::get_if<ir::ValueId>(&bind.args[a]);
           id != nullptr && *id != ir::kNoValue) {
-        in.operands.push_back({Operand::Kind::Register, *id});
+        const bool wrapped =
+            !trace.value(*id).is_tensor() && ir::strip_optional(type)->kind() == kTensor;
+        in.operands.push_back({wrapped ? Operand::Kind::Number : Operand::Kind::Register, *id});
+        if (wrapped) in.types[a] = type;
       } else if (const auto* list = std::get_if<ir::ValueList>(&bind.args[a])) {
         in.operands.push_back({Operand::Kind::List, static_cast<int32_t>(lists_.size())});
-        in.list_types[a] = type;
+        in.types[a] = type;
         lists_.emplace_back(list->begin(), list->end());
       } else {
         const c10::IValue none;

@@ -24,7 +24,8 @@ using Execute = void (*)(const Instruction&, Frame&, std::vector<c10::IValue>& s
 
 // An argument of an instruction.
 struct Operand {
-  enum class Kind : uint8_t { Register, Constant, List } kind;
+  // Number: a register that holds a number where the schema wants a Tensor.
+  enum class Kind : uint8_t { Register, Number, Constant, List } kind;
   int32_t index;  // a register, an index into Plan::constants, or into Plan::lists
 };
 
@@ -37,8 +38,8 @@ struct Instruction {
   std::vector<int32_t>
       results;  // one register or -1 per return; -2 - k: list number k of result_lists
   std::vector<std::vector<int32_t>> result_lists;
-  std::vector<int32_t> frees;            // registers dead after it
-  std::vector<c10::TypePtr> list_types;  // per operand, of lists only
+  std::vector<int32_t> frees;       // registers dead after it
+  std::vector<c10::TypePtr> types;  // per operand, of lists and numbers only
   bool grad_mode;
   std::shared_ptr<const ExecutorCall> own = nullptr;  // set if an executor's operator is called
 };

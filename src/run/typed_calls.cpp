@@ -198,7 +198,7 @@ struct Caller<R(Args...)> {
     if (arguments.size() != arity || !accepted(arguments, std::index_sequence_for<Args...>()))
       return false;
     for (const Operand& o : in.operands)
-      if (o.kind == Operand::Kind::List) return false;
+      if (o.kind == Operand::Kind::List || o.kind == Operand::Kind::Number) return false;
     for (int32_t r : in.results)
       if (r < -1) return false;
     try {

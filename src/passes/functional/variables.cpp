@@ -239,6 +239,10 @@ Result Variables::define(const Result& r) {
 
 void Variables::add_roots() {
   for (ValueId id : in_.inputs) {
+    if (!in_.value(id).is_tensor()) {
+      numbers[id] = e_.b.add_input(in_.value(id));
+      continue;
+    }
     const int v = new_variable(id);
     Value copy = in_.value(id);
     copy.storage = in_.value(id).storage;

@@ -97,11 +97,28 @@ void Writes::check_restricted_views(const Bind& bind, const Variable& target) {
   for (int i : vars_.storage(target).variables) {
     const Variable& v = vars_[i];
     if (v.parent < 0 || v.view == nullptr || !v.facts.tensor().requires_grad) continue;
-    if (!v.single || !v.made_by->grad_mode)
+    if ((!v.single || !v.made_by->grad_mode) && (&v == &target || is_used_after(bind, i)))
       throw Refusal("FG-163", bind.op.id() +
                                   " writes memory of which there are views that require grad, made "
                                   "several at once (split, unbind) or without grad mode");
   }
+}
+
+// Whether the program uses the variable, or a view of it, after this bind or returns it.
+bool Writes::is_used_after(const Bind& bind, int variable) const {
+  auto shows = [&](ValueId id) {
+    if (id == kNoValue || !in_.value(id).is_tensor()) return false;
+    for (int i = vars_.of(id); i >= 0; i = vars_[i].parent)
+      if (i == variable) return true;
+    return false;
+  };
+  // Views that are made later have no variable yet: making them is a use.
+  const auto index = static_cast<size_t>(&bind - in_.binds.data());
+  bool used = false;
+  for (size_t i = index + 1; i < in_.binds.size() && !used; ++i)
+    for_each_arg(in_.binds[i], [&](ValueId id) { used = used || shows(id); });
+  for (ValueId id : in_.outputs) used = used || shows(id);
+  return used;
 }
 
 // copy_(self, src): the values of src in the geometry of self, in memory of its own.

@@ -21,6 +21,7 @@ class Writes {
   // Random numbers are drawn in the order of the memory that they fill: another layout, other
   // numbers.
   bool draws_in_memory_order(const ir::Bind& bind, const std::vector<int>& targets) const;
+  bool is_used_after(const ir::Bind& bind, int variable) const;
   void check_restricted_views(const ir::Bind& bind, const Variable& target);
   ir::ValueId copied(const ir::Bind& bind, const ir::Value& target);
   std::vector<ir::ValueId> apply_functional(const ir::Bind& bind, const ops::Functional& f,

@@ -26,6 +26,9 @@ class Call {
   bool is_ours(PyTypeObject* type) const;
   bool call_partial();
   bool call_lru_cache();
+  void numbers(const CalleeModel& model);
+  bool number_calculation(const std::string& called);
+  void number_use(std::vector<int> nodes);
   void read_arguments(Callee callee);
   void read_callback(PyObject* callback);
   static bool harmless(Callee callee);

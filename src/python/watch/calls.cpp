@@ -114,6 +114,7 @@ void Call::model() {
   }
   CalleeModel model = find();
   if (model.callee == Callee::Unknown && handle_objects()) return;
+  numbers(model);
   read_arguments(model.callee);
   apply(model);
 }
@@ -190,6 +191,7 @@ bool Call::handle_objects() {
   if (is_ours(type)) return true;  // calls through: what it runs is watched as such
   std::string name = type->tp_name;
   if (name == "operator.itemgetter" && !a_.empty()) {
+    numbers({});
     r_.read_type_of(a_[0]);
     r_.read_protocol(Py_TYPE(a_[0]));
     r_.read_all(a_[0]);
@@ -220,6 +222,7 @@ bool Call::is_ours(PyTypeObject* type) const {
 }
 
 bool Call::call_partial() {
+  numbers({});
   std::vector<PyObject*> values;
   PyRef parts[3];
   const char* fields[] = {"func", "args", "keywords"};

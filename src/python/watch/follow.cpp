@@ -255,7 +255,7 @@ void Recording::hand_over_slots(Observation& out) {
     if (fact.holder_slot >= 0) fact.holder = PyRef();
   }
   out.slots = slot_of_;
-  out.numbers = std::move(numbers_);
+  out.arithmetic = std::move(numbers_);
 }
 
 }  // namespace fulgurite::python::watching

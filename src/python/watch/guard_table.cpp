@@ -2,6 +2,7 @@
 #include "internals.h"
 
 #include "guard_table.h"
+#include "numbers.h"
 
 #include <structmember.h>
 
@@ -213,9 +214,43 @@ std::string GuardTable::changing_place(const std::vector<PyRef>& given) const {
       if (fact.slot >= 0) slots[static_cast<size_t>(fact.slot)] = std::move(found);
       continue;
     }
+    // Numbers that others change are inputs of the next program (`varied`).
+    const bool varies = fact.kind == FactKind::DictItem || fact.kind == FactKind::Cell ||
+                        fact.kind == FactKind::ListItem;
+    if (varies && !fact.is_dynamic() && found && is_plain_number(found.get())) return "";
     return place_to_follow(printer, fact, found.get(), slots);
   }
   return "";
+}
+
+PyObject* GuardTable::number(uint32_t i) const {
+  const Fact& fact = facts_[i];
+  PyObject* holder = fact.holder.get();
+  switch (fact.kind) {
+    case FactKind::DictItem:
+      return dict_lookup(holder, fact.key.get(), nullptr);
+    case FactKind::Cell:
+      return PyCell_GET(holder);
+    case FactKind::ListItem:
+      return fact.number < PyList_GET_SIZE(holder) ? PyList_GET_ITEM(holder, fact.number) : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+std::vector<std::string> GuardTable::varied() const {
+  std::vector<std::string> places;
+  PathPrinter printer(facts_, roots_);
+  for (uint32_t i = 0; i < facts_.size(); ++i) {
+    const Fact& fact = facts_[i];
+    if (fact.by != MatchBy::Value || fact.is_dynamic() || !fact.expected ||
+        !is_number_object(fact.expected.get()) || fact_holds(fact, no_slots))
+      continue;
+    PyObject* now = number(i);
+    if (now != nullptr && Py_TYPE(now) == Py_TYPE(fact.expected.get()))
+      places.push_back(printer.access(fact));
+  }
+  return places;
 }
 
 std::vector<GuardInfo> GuardTable::describe() const {
@@ -267,6 +302,12 @@ std::vector<GuardInfo> GuardProgram::describe() const {
 }
 std::string GuardProgram::explain_failure(const std::vector<PyRef>& given) {
   return table_ ? table_->explain_failure(given) : "";
+}
+PyObject* GuardProgram::number(uint32_t guard) const {
+  return table_ ? table_->number(guard) : nullptr;
+}
+std::vector<std::string> GuardProgram::varied() const {
+  return table_ ? table_->varied() : std::vector<std::string>();
 }
 int GuardProgram::traverse(visitproc visit, void* arg) const {
   return table_ ? table_->traverse(visit, arg) : 0;

@@ -46,7 +46,7 @@ enum class FactKind : uint8_t {
   InstanceDict,   // the object that is holder.__dict__
   WeakReference,  // what a weakref points to
   ContextVariable,
-  TupleItem,  // number: index
+  TupleItem,   // number: index
   CachedCall,  // holder: the results of lru_cache `extra`; expected: the one under key
 };
 
@@ -108,6 +108,8 @@ class GuardTable {
   size_t size() const { return facts_.size(); }
   std::vector<GuardInfo> describe() const;
   std::string explain_failure(const std::vector<PyRef>& given);
+  PyObject* number(uint32_t fact) const;
+  std::vector<std::string> varied() const;
   int traverse(visitproc visit, void* arg) const;
 
  private:

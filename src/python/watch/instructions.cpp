@@ -50,6 +50,8 @@ class Step {
   void run() {
     auto [opcode, argument] = decode(f_);
     argument_ = argument;
+    opcode_ = opcode;
+    if (r_.numbers.any()) number_instruction(r_, frame_, opcode, argument, top_);
     switch (opcode) {
       case LOAD_GLOBAL: {
         PyObject* name = PyTuple_GET_ITEM(f_->f_code->co_names, argument >> 1);
@@ -177,6 +179,8 @@ class Step {
         return;
     }
   }
+
+  int opcode() const { return opcode_; }
 
  private:
   PyObject* peek(int depth) const { return top_[-depth]; }
@@ -476,19 +480,22 @@ class Step {
   _PyInterpreterFrame* f_;
   PyObject** top_;
   int argument_ = 0;
+  int opcode_ = 0;
 };
 
 }  // namespace
 
 void on_instruction(Recording& recording, Frame& frame) {
   if (frame.pending) look_at_result(recording, frame);
-  const bool tracks = recording.tracks_numbers();
-  if (tracks) {
+  if (frame.number_step) number_result(recording, frame);
+  if (recording.tracks_numbers()) {
     take_number_result(recording, frame);
     track_operands(recording, frame);
   }
-  Step(recording, frame).run();
+  Step step(recording, frame);
+  step.run();
   if (recording.tracks_numbers()) track_results(recording, frame);
+  recording.follow_number_reads(frame, step.opcode());
 }
 
 }  // namespace fulgurite::python::watching

@@ -104,6 +104,7 @@ bool Recording::read_lru_cache(PyObject* object, PyObject* key) {
 // the result is still there. One that does not find it runs the function, which the next call will
 // not.
 bool Call::call_lru_cache() {
+  numbers({});  // keys of a cache
   PyRef wrapped = PyRef::steal(PyObject_GetAttrString(callee_, "__wrapped__"));
   if (!wrapped) PyErr_Clear();
   std::string name = "a cached function";

@@ -187,6 +187,8 @@ std::string PathPrinter::expression(const Fact& fact) const {
   switch (fact.by) {
     case MatchBy::Absent:
       return left + " is absent";
+    case MatchBy::NumberType:
+      return left + " is a number of type " + Py_TYPE(fact.expected.get())->tp_name;
     case MatchBy::Value:
       return left + " == " + describe_object(fact.expected.get());
     case MatchBy::Identity:

@@ -1,6 +1,9 @@
 // Which facts the reads of dicts, lists, sets, cells, functions and types leave behind.
 #include "internals.h"
 
+#include <utility>
+
+#include "opcodes.h"
 #include "recording.h"
 
 namespace fulgurite::python::watching {
@@ -19,7 +22,10 @@ PyObject* Recording::read_dict(PyObject* dict, PyObject* key) {
     return value;
   }
   key = canonical(key);
-  if (has_fact(FactKind::DictItem, dict, key)) return value;
+  if (has_fact(FactKind::DictItem, dict, key)) {
+    note_number_read(FactKind::DictItem, dict, key);
+    return value;
+  }
   see_dict(dict);
   if (was_written(dict, key)) return value;
   if (value && is_born(value) && !is_value(value) && !partly_written_.count(dict) &&
@@ -29,7 +35,47 @@ PyObject* Recording::read_dict(PyObject* dict, PyObject* key) {
     return value;
   }
   add_fact(FactKind::DictItem, dict, key, value, match_by(value));
+  note_number_read(FactKind::DictItem, dict, key);
   return value;
+}
+
+// A number that was another one in an earlier run: it is followed instead of guarded.
+void Recording::vary(int number) {
+  if (varying_ == nullptr || varying_->empty() || numbers.sink() == nullptr) return;
+  const Fact& fact = facts_[static_cast<size_t>(number)];
+  if (fact.kind != FactKind::DictItem && fact.kind != FactKind::Cell &&
+      fact.kind != FactKind::ListItem)
+    return;
+  // What is followed into a slot has its own account (track.cpp).
+  if (fact.by != MatchBy::Value || fact.is_dynamic() || !fact.expected ||
+      !is_number_object(fact.expected.get()) || varying_facts_.count(number) != 0)
+    return;
+  const std::string path = PathPrinter(facts_, roots_).access(fact);
+  if (varying_->count(path) == 0) return;
+  varying_facts_.emplace(number, numbers.sink()->input(fact.expected.get(), path));
+}
+
+void Recording::note_number_read(FactKind kind, PyObject* holder, PyObject* key) {
+  if (varying_facts_.empty()) return;
+  auto it = index_.find({static_cast<int>(kind), holder, key});
+  if (it != index_.end() && varying_facts_.count(it->second) != 0)
+    number_reads_.push_back(it->second);
+}
+
+void Recording::follow_number_reads(Frame& frame, int opcode) {
+  if (number_reads_.empty()) return;
+  const std::vector<int> reads = std::exchange(number_reads_, {});
+  if (opcode == CONTAINS_OP) return;  // whether it is there; its type is guarded
+  const bool pushes = opcode == LOAD_ATTR || opcode == BINARY_SUBSCR || opcode == LOAD_GLOBAL ||
+                      opcode == LOAD_NAME || opcode == LOAD_DEREF || opcode == LOAD_CLASSDEREF;
+  if (reads.size() == 1 && pushes && !frame.number_step) {
+    NumberStep step{NumberStep::Kind::Source, {}};
+    step.nodes = {varying_facts_.at(reads[0])};
+    step.source = facts_[static_cast<size_t>(reads[0])].expected.get();
+    frame.number_step = std::make_unique<NumberStep>(std::move(step));
+    return;
+  }
+  for (int fact : reads) numbers.sink()->fix(varying_facts_.at(fact));
 }
 
 void Recording::read_type(PyTypeObject* type, PyObject* name) {
@@ -72,9 +118,11 @@ void Recording::read_type_of(PyObject* object) {
 
 void Recording::read_cell(PyObject* cell, PyObject* name) {
   if (is_born(cell) || was_written(cell, nullptr)) return;
-  if (has_fact(FactKind::Cell, cell, nullptr)) return;
+  if (has_fact(FactKind::Cell, cell, nullptr))
+    return note_number_read(FactKind::Cell, cell, nullptr);
   PyObject* value = PyCell_GET(cell);
   add_fact(FactKind::Cell, cell, nullptr, value, match_by(value), name);
+  note_number_read(FactKind::Cell, cell, nullptr);
 }
 
 void Recording::read_function(PyObject* object) {
@@ -101,9 +149,13 @@ void Recording::read_list_item(PyObject* list, PyObject* index) {
   if (i < 0 || i >= size) return;
   PyRef position = PyRef::steal(PyLong_FromSsize_t(i));
   PyObject* key = canonical(position.get());
-  if (has_fact(FactKind::ListItem, list, key)) return;
+  if (has_fact(FactKind::ListItem, list, key))
+    return note_number_read(FactKind::ListItem, list, key);
   PyObject* value = PyList_GET_ITEM(list, i);
-  add_fact(FactKind::ListItem, list, key, value, match_by(value)).number = i;
+  Fact& fact = add_fact(FactKind::ListItem, list, key, value, match_by(value));
+  fact.number = i;
+  vary(static_cast<int>(facts_.size()) - 1);
+  note_number_read(FactKind::ListItem, list, key);
 }
 
 void Recording::read_length(PyObject* container) {

@@ -44,6 +44,9 @@ Recording::Recording(AddressSet* born, const WatchOptions& options)
   grad_context_ = options.context;
   places_ = options.places;
   for (PyObject* object : options.followed) new_slot(object);
+  numbers.start(options.numbers);
+  varying_ = options.varying;
+  for (const auto& [object, node] : options.number_arguments) numbers.track(object, node);
 }
 
 Recording::~Recording() {
@@ -182,6 +185,8 @@ Fact& Recording::add_fact(FactKind kind, PyObject* holder, PyObject* dedup_key, 
   Fact& fact = facts_.back();
   if (places_ != nullptr || !slot_of_.empty()) follow(fact, number);
   if (fact.slot < 0) know(expected, number);
+  // The place of an item is known only after its index is.
+  if (kind != FactKind::ListItem) vary(number);
   return fact;
 }
 
@@ -245,6 +250,8 @@ void Recording::effect(EffectKind kind, PyObject* holder, PyObject* key, PyObjec
     over = true;
     return;
   }
+  numbers.fix_in(key);
+  numbers.fix_in(value);
   effects_.push_back({kind, PyRef::borrow(holder), PyRef::borrow(key), PyRef::borrow(value),
                       std::move(text), locate(here()), holder && is_born(holder),
                       holder && all_written_.count(holder) != 0, std::exchange(storing_, -1)});
@@ -336,6 +343,13 @@ void Recording::finish(Observation& out) {
   }
   std::sort(out.tensors.begin(), out.tensors.end(),
             [](const TensorRead& a, const TensorRead& b) { return a.path < b.path; });
+  // What the run stored may have been filled afterwards.
+  for (const Effect& e : effects_) numbers.fix_in(e.value.get());
+  for (auto [fact, node] : varying_facts_) {
+    if (!numbers.sink()->is_free(node)) continue;
+    facts_[static_cast<size_t>(fact)].by = MatchBy::NumberType;
+    out.numbers.emplace_back(node, static_cast<uint32_t>(fact));
+  }
   out.effects = std::move(effects_);
   out.pure_parts = std::move(pure_parts_);
   out.refusals = std::move(refusals_);

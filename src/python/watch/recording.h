@@ -20,6 +20,7 @@
 
 #include "born.h"
 #include "guard_table.h"
+#include "numbers.h"
 #include "watcher.h"
 
 struct _PyInterpreterFrame;
@@ -29,9 +30,10 @@ namespace fulgurite::python::watching {
 // A Python frame that is running under watch.
 struct Frame {
   _PyInterpreterFrame* frame = nullptr;
-  int pending = 0;  // the opcode whose result the next event will show
-  PyRef callee;     // of a pending CALL
-  PyRef arguments;  // of a pending call of an audited query
+  int pending = 0;                          // the opcode whose result the next event will show
+  PyRef callee;                             // of a pending CALL
+  PyRef arguments;                          // of a pending call of an audited query
+  std::unique_ptr<NumberStep> number_step;  // of an instruction with a number that varies
   PyObject* keyword_names = nullptr;
   bool user = false;             // outside torch, fulgurite and the standard library
   bool copies = false;           // in copy.py, whose use of identity does not show in its results
@@ -138,6 +140,10 @@ class Recording {
   // --- parts that could be compiled on their own
   void begin_part(Frame& frame);
   void end_part(Frame& frame, bool returned);
+  // --- numbers that vary
+  NumberWatch numbers;
+  // After an instruction: what it read is followed from the stack on, or fixed.
+  void follow_number_reads(Frame& frame, int opcode);
 
   // --- frames
   std::vector<Frame> frames;
@@ -188,6 +194,8 @@ class Recording {
   void refuse_changed_contexts();
   void keep(PyObject* object);
   void reach_argument(PyObject* object, int parent);
+  void vary(int fact);
+  void note_number_read(FactKind kind, PyObject* holder, PyObject* key);
   void read_super_attribute(PyObject* super, PyObject* name);
   void read_tensor_attribute(PyObject* tensor, PyObject* name);
   bool require_audited_attribute(PyObject* object, PyObject* name, PyObject* descriptor);
@@ -238,6 +246,9 @@ class Recording {
   mutable std::vector<int> more_numbers_;  // ... which read others before it
   int storing_ = -1;
   std::unordered_map<PyObject*, int> reached_arguments_;  // tensors; value: parent as in Fact
+  const std::unordered_set<std::string>* varying_ = nullptr;
+  std::unordered_map<int, int> varying_facts_;  // value: node
+  std::vector<int> number_reads_;               // facts that this instruction read
 };
 
 // Names that are looked up often, interned once.

@@ -346,6 +346,9 @@ class Operands {
     return caller.frame != nullptr && !caller.muted && decode(caller.frame).opcode == LOAD_ATTR;
   }
 
+  // A number of the program itself (numbers.h), for which no constant stands.
+  bool is_input(PyObject* object) const { return r_.numbers.any() && r_.numbers.find(object) >= 0; }
+
   int operand(PyObject* number) {
     const int node = r_.node_of(number);
     return node >= 0 ? node : r_.constant(number);
@@ -353,7 +356,8 @@ class Operands {
 
   void binary() {
     if (r_.node_of(peek(1)) < 0 && r_.node_of(peek(2)) < 0) return;
-    if (!is_plain_number(peek(1)) || !is_plain_number(peek(2)) || argument_ % 13 == 4)
+    if (!is_plain_number(peek(1)) || !is_plain_number(peek(2)) || argument_ % 13 == 4 ||
+        is_input(peek(1)) || is_input(peek(2)))
       return settle_all(2);
     frame_.left = operand(peek(2));
     frame_.right = operand(peek(1));
@@ -370,7 +374,9 @@ class Operands {
 
   void compare() {
     if (r_.node_of(peek(1)) < 0 && r_.node_of(peek(2)) < 0) return;
-    if (!is_plain_number(peek(1)) || !is_plain_number(peek(2))) return settle_all(2);
+    if (!is_plain_number(peek(1)) || !is_plain_number(peek(2)) || is_input(peek(1)) ||
+        is_input(peek(2)))
+      return settle_all(2);
     const int left = operand(peek(2));
     const int right = operand(peek(1));
     r_.concretise(r_.compared(left, right, argument_));

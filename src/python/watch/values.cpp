@@ -4,6 +4,8 @@
 
 #include "values.h"
 
+#include "numbers.h"
+
 #include <cstring>
 #include <iterator>
 
@@ -232,6 +234,8 @@ bool values_equal(PyObject* a, PyObject* b) {
 
 bool matches(PyObject* current, PyObject* expected, MatchBy by) {
   if (current == expected) return true;
+  if (by == MatchBy::NumberType)
+    return current != nullptr && Py_TYPE(current) == Py_TYPE(expected) && is_number_object(current);
   return by == MatchBy::Value && values_equal(current, expected);
 }
 

@@ -42,8 +42,9 @@ enum class MatchBy : uint8_t {
   Identity,
   Value,
   Absent,
-  Type,  // any object of the exact type `expected`: what was found goes to a slot
-  Same,  // the object in another slot
+  Type,        // any object of the exact type `expected`: what was found goes to a slot
+  Same,        // the object in another slot
+  NumberType,  // a float (or an int of 64 bits) like the expected one, whatever its value
 };
 
 bool is_tensor(PyObject* object);

@@ -64,6 +64,7 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
       if (current && current->frame == frame->f_frame) {
         if (current->wrote) r.refuse("a write raises an exception");
         if (r.tracks_numbers() && !current->muted) lose_numbers(r, *current);
+        number_raise(r, *current);
         current->wrote = false;
         current->pending = 0;
         current->keyword_names = nullptr;
@@ -74,6 +75,8 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
     case PyTrace_RETURN:
       if (current && current->frame == frame->f_frame) {
         r.end_part(*current, argument != nullptr);
+        if (r.numbers.any()) number_return(r, argument);
+        number_raise(r, *current);
         frame->f_trace_opcodes = current->saved_trace_opcodes;
         if (!watch->outer) frame->f_trace_lines = current->saved_trace_lines;
         r.frames.pop_back();
@@ -154,6 +157,12 @@ bool is_inside_call(const Frame& caller, const _PyInterpreterFrame* frame) {
 
 const Recording* active_recording() { return active ? active->recording : nullptr; }
 
+// What nobody watches may look at the numbers that it is given.
+void fix_parameters(Recording& r, const _PyInterpreterFrame* f) {
+  if (!r.numbers.any()) return;
+  for (int i = 0; i < f->f_code->co_nlocalsplus; ++i) r.numbers.fix_in(f->localsplus[i]);
+}
+
 // A frame begins: its function is guarded and, where C code called it, so is what made C choose it.
 void on_frame(Recording& r, PyFrameObject* object) {
   _PyInterpreterFrame* f = object->f_frame;
@@ -169,9 +178,11 @@ void on_frame(Recording& r, PyFrameObject* object) {
   if (!file) PyErr_Clear();
   frame.user = file && !is_library_file({file, static_cast<size_t>(length)});
   frame.copies = !frame.user && std::string_view(file ? file : "").ends_with("/copy.py");
+  if (!r.frames.empty() && r.frames.back().number_step)
+    r.frames.back().number_step->delegated = true;
   r.frames.push_back(std::move(frame));
   Frame& entered = r.frames.back();
-  if (entered.muted) return;
+  if (entered.muted) return fix_parameters(r, f);
 
   PyObject* function = reinterpret_cast<PyObject*>(f->f_func);
   if (f->owner == FRAME_OWNED_BY_GENERATOR) {
@@ -197,7 +208,7 @@ void on_frame(Recording& r, PyFrameObject* object) {
         for (const Frame& below : r.frames) r.mark_written(below.frame->f_globals, registry.get());
       }
       entered.muted = true;
-      return;
+      return fix_parameters(r, f);
     }
   }
   r.read_function(function);
@@ -270,6 +281,11 @@ PyObject* watch(PyObject* callable, PyObject* const* args, size_t nargsf, PyObje
                                                    : "an exception"));
   }
   if (result) out.result_number = recording.settle_result(result);
+  recording.numbers.fix_in(result);
+  if (result && PyLong_CheckExact(result) && recording.numbers.find(result) >= 0) {
+    PyObject* shared = PyLong_FromLongLong(PyLong_AsLongLong(result));  // small ints exist once
+    if (shared) Py_SETREF(result, shared);
+  }
   recording.finish(out);
   born->clear();
   spare_born = std::move(born);

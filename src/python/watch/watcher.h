@@ -21,9 +21,11 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "arithmetic.h"
+#include "number_sink.h"
 #include "py_ref.h"
 
 namespace fulgurite::python {
@@ -65,7 +67,7 @@ struct Effect {
   SourceLocation where;
   bool fresh = false;  // TensorAttr only: the holder was made by the call and may not outlive it
   bool whole = false;  // the container was guarded as a whole before its first change
-  int number = -1;     // the value is this one of Observation::numbers
+  int number = -1;     // the value is this one of Observation::arithmetic
 };
 
 // A pre-existing tensor that the program reached through Python; an argument is listed only if the
@@ -110,6 +112,10 @@ class GuardProgram {
   std::vector<GuardInfo> describe() const;
   // The first guard that fails now with its old and new value; empty if all hold.
   std::string explain_failure(const std::vector<PyRef>& given = {});
+  // The number that a guard of Observation::numbers finds now: borrowed, null if it is gone.
+  PyObject* number(uint32_t guard) const;
+  // The places of numbers that have another value now.
+  std::vector<std::string> varied() const;
   // For the tp_traverse of the Python object that owns this program: guards hold strong references.
   int traverse(visitproc visit, void* arg) const;
   void clear();
@@ -149,8 +155,8 @@ struct Observation {
   KnownObjects known;
   std::unordered_map<PyObject*, int> slots;  // objects that the guards find anew in each call
   std::vector<std::string> changed;          // places to follow in the next recording
-  Arithmetic numbers;                        // what was computed from numbers in slots
-  int result_number = -1;                    // the result is this one of `numbers`
+  Arithmetic arithmetic;                     // what was computed from numbers in slots
+  int result_number = -1;                    // the result is this one of `arithmetic`
   std::vector<Effect> effects;
   std::vector<Refusal> refusals;
   // Python functions and nn.Modules that the run called and in which nothing was refused; none of
@@ -158,6 +164,8 @@ struct Observation {
   std::vector<PyRef> pure_parts;
   std::vector<TensorRead> tensors;
   size_t opcodes = 0;
+  // Nodes whose numbers are read anew for each call, and where: for GuardProgram::number.
+  std::vector<std::pair<int, uint32_t>> numbers;
 };
 
 struct WatchOptions {
@@ -173,6 +181,12 @@ struct WatchOptions {
   // Called before the program reads or sets the `.grad` of a tensor that was there before the call.
   void (*on_grad_access)(PyObject* tensor, void* context) = nullptr;
   void* context = nullptr;
+  // Gets what becomes of numbers; null: numbers are guarded by value.
+  NumberSink* numbers = nullptr;
+  // Numbers read from these places (as GuardProgram::varied names them) are followed.
+  const std::unordered_set<std::string>* varying = nullptr;
+  // Arguments that are followed: objects that nobody else has, and their nodes.
+  std::vector<std::pair<PyObject*, int>> number_arguments;
 };
 
 // Calls `callable` (vectorcall convention) under watch. Returns a new reference, or null with the

@@ -9,13 +9,16 @@ from fulgurite import extend as _extend
 
 
 class _TorchExecutor(_extend.OperatorExecutor):
-    """Becomes a default executor when it gets something to run."""
+    """A default executor from the first use of Thunder's names on."""
 
-    def register_implementation(self, op: Any, by: Any = None, **options: Any) -> None:
+    def enlist(self) -> None:
         if self not in _extend.get_all_executors():
             _extend.register_executor(self)
         if self not in _extend.get_default_executors():
             _extend.add_default_executor(self)
+
+    def register_implementation(self, op: Any, by: Any = None, **options: Any) -> None:
+        self.enlist()
         super().register_implementation(op, by, **options)
 
 

@@ -1,0 +1,24 @@
+// Arithmetic on numbers, as CPython does it on float and int. Where CPython would raise, leave the
+// reals, or need more than 64 bits, the run is abandoned (prims::ValueGuardFailed), and Python says
+// what happens.
+//
+//   number_float(v), number_int(v)         the number v itself
+//   float_of(int)                          float(i)
+//   float_add, sub, mul, div, pow          two floats; float_neg, abs, sqrt, exp, log, sin, cos:
+//   one int_add, sub, mul, neg                 two ints; int_neg: one float_lt, le, eq / int_lt,
+//   le, eq      comparisons: a bool
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ir/op.h"
+
+namespace fulgurite::prims {
+
+const ir::Op& number_float();
+const ir::Op& number_int();
+// "float_add" and so on; nothing if there is no such calculation.
+std::optional<ir::Op> calculation(const std::string& name);
+
+}  // namespace fulgurite::prims

@@ -1,0 +1,96 @@
+#include "number_recorder.h"
+
+#include <cctype>
+
+#include "ops/number_prims.h"
+#include "ops/prims.h"
+
+namespace fulgurite::python {
+
+using c10::IValue;
+
+IValue number_value(PyObject* number) {
+  if (number == nullptr) return {};
+  if (PyFloat_CheckExact(number)) return PyFloat_AS_DOUBLE(number);
+  if (!PyLong_CheckExact(number)) return {};
+  int overflow = 0;
+  const long long v = PyLong_AsLongLongAndOverflow(number, &overflow);
+  if (overflow != 0) return {};
+  return static_cast<int64_t>(v);
+}
+
+std::string identifier(const std::string& path) {
+  std::string name;
+  for (char c : path) {
+    if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
+      name += c;
+    } else if (!name.empty() && name.back() != '_') {
+      name += '_';
+    }
+  }
+  for (const char* prefix : {"self_", "closure_", "globals_"})
+    if (name.rfind(prefix, 0) == 0) name = name.substr(std::string(prefix).size());
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  if (!name.empty() && std::isdigit(static_cast<unsigned char>(name[0]))) name = "_" + name;
+  return name.empty() ? "external" : name;
+}
+
+NumberMark NumberRecorder::mark() const {
+  const record::Mark m = recorder_.mark();
+  return {m.binds, m.regions};
+}
+
+int NumberRecorder::input(PyObject* number, const std::string& path) {
+  return recorder_.numbers().input(number_value(number), identifier(path));
+}
+
+int NumberRecorder::constant(PyObject* number) {
+  return recorder_.numbers().constant(number_value(number));
+}
+
+int NumberRecorder::read(NumberMark since, PyObject* number) {
+  return recorder_.read_number({since.operators, since.regions}, number_value(number));
+}
+
+// Runs the calculation on the recorded values: only if it gives what Python got is it the same.
+int NumberRecorder::node(const char* what, int a, int b, const IValue& result) {
+  const auto op = prims::calculation(what);
+  if (!op || a < 0) return -1;
+  record::Numbers& numbers = recorder_.numbers();
+  std::vector<IValue> stack{numbers.value(a)};
+  if (b >= 0) stack.push_back(numbers.value(b));
+  if (op->schema().arguments().size() != stack.size()) return -1;
+  try {
+    record::Pause pause;
+    op->handle().callBoxed(&stack);
+  } catch (const prims::ValueGuardFailed&) {
+    return -1;
+  }
+  const bool same = result.isBool() ? stack[0].toBool() == result.toBool()
+                                    : record::same_number(stack[0], result);
+  return same ? numbers.calculate(*op, a, b, result) : -1;
+}
+
+int NumberRecorder::calculate(const char* what, int a, int b, PyObject* result) {
+  return node(what, a, b, number_value(result));
+}
+
+bool NumberRecorder::decide(const char* what, int a, int b, bool outcome) {
+  const int decision = node(what, a, b, IValue(outcome));
+  if (decision < 0) return false;
+  recorder_.check_number(decision);
+  return true;
+}
+
+void NumberRecorder::use(NumberMark since, const std::vector<NumberInCall>& places) {
+  std::vector<record::NumberPlace> list;
+  for (const NumberInCall& p : places)
+    list.push_back({p.node, p.position, p.keyword, p.element, p.is_operand});
+  recorder_.use_numbers({since.operators, since.regions}, list);
+}
+
+void NumberRecorder::fix(int n) { recorder_.numbers().fix(n); }
+
+bool NumberRecorder::is_free(int n) const { return recorder_.numbers().is_free(n); }
+
+}  // namespace fulgurite::python

@@ -1,0 +1,82 @@
+// Which Python objects are numbers that vary, and what the program does with them.
+//
+// A number is known by the identity of its object, which is owned while the run goes on. Where an
+// object could be shared (small ints, a float in an attribute), the program is given a fresh one in
+// its place. Only what is listed here may be done with such an object: moving it, arithmetic,
+// comparisons, and giving it to operators. Everything else *fixes* it: then its value is guarded.
+#pragma once
+
+#include <Python.h>
+
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "number_sink.h"
+#include "py_ref.h"
+
+namespace fulgurite::python::watching {
+
+class Recording;
+struct Frame;
+
+// What the next event of a frame has to look at: the result of the instruction that ran.
+struct NumberStep {
+  enum class Kind {
+    Read,       // out of a tensor
+    Use,        // by an operator
+    Calculate,  // arithmetic
+    Decide,     // a comparison
+    Carry,      // an opaque object that holds numbers now
+    Source,     // a number from outside
+  } kind;
+  NumberMark since;
+  std::vector<NumberInCall> places{};  // Use
+  std::vector<int> nodes{};            // all that take part
+  const char* what = nullptr;          // Calculate, Decide
+  bool negated = false;                // Decide: the comparison is false where the result is true
+  PyObject* source = nullptr;          // Source: the object that is expected
+  bool delegated = false;              // a Python function was called in between
+};
+
+class NumberWatch {
+ public:
+  void start(NumberSink* sink) { sink_ = sink; }
+  NumberSink* sink() const { return sink_; }
+  bool any() const { return !nodes_.empty(); }
+
+  int find(PyObject* object) const;  // -1: none
+  // The numbers in `object`, containers opened.
+  void collect(PyObject* object, std::vector<int>& nodes, int depth = 0) const;
+  bool holds(PyObject* object) const;
+  void fix(const std::vector<int>& nodes);
+  void fix_in(PyObject* object);
+  // From now on `object` is this number. It is owned.
+  void track(PyObject* object, int node);
+  void carry(PyObject* object, std::vector<int> nodes);
+  // The node of an operand: a number, or a constant. Converted to float if asked for; -1 if it is
+  // neither.
+  int operand(PyObject* object, bool as_float);
+
+ private:
+  NumberSink* sink_ = nullptr;
+  std::unordered_map<PyObject*, int> nodes_;
+  std::unordered_map<PyObject*, std::vector<int>> carriers_;
+  std::vector<PyRef> owned_;
+};
+
+bool is_number_object(PyObject* object);  // exactly a float, or an int of 64 bits
+// A new object of the same value that nobody else has.
+PyRef fresh_number(PyObject* number);
+
+// Before the instruction runs; `top` is one past the top of the stack. Calls are seen by Call.
+void number_instruction(Recording& r, Frame& frame, int opcode, int argument, PyObject** top);
+// Before a Python frame returns (or yields) `value`.
+void number_return(Recording& r, PyObject* value);
+// The result of the instruction before is on the stack.
+void number_result(Recording& r, Frame& frame);
+// It raised instead.
+void number_raise(Recording& r, Frame& frame);
+
+}  // namespace fulgurite::python::watching
