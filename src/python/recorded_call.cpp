@@ -14,6 +14,7 @@
 #include "python_function.h"
 #include "record/recorder.h"
 #include "rules.h"
+#include "run/write_back.h"
 #include "watch/numbers.h"
 #include "without_gil.h"
 
@@ -229,7 +230,13 @@ class RecordedCall {
     std::vector<at::Tensor> outputs;
     for (PyObject* o : objects) outputs.push_back(tensor_of(o));
     try {
-      recorder.close_leaves(outputs);
+      const passes::Claimer claim = exec::claimer(state_.options.executors);
+      recorder.close_leaves(outputs, [&](const at::Tensor& value, const at::Tensor& leaf) {
+        return run::write_back_by_executor(claim, value, leaf);
+      });
+    } catch (const exec::ExecutorError& e) {
+      raise_executor_error(e);
+      return false;
     } catch (...) {
       if (set_rule_error()) return false;  // of the write-back
       throw;

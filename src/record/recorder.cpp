@@ -796,17 +796,17 @@ void Recorder::open_leaves() { impl_->may_open_leaves = true; }
 
 const std::vector<std::string>& Recorder::leaf_writes() const { return impl_->leaf_writes; }
 
-void Recorder::close_leaves(std::vector<at::Tensor>& outputs) {
+void Recorder::close_leaves(std::vector<at::Tensor>& outputs, const WriteBack& write_back) {
   Impl& r = *impl_;
   Pause pause;
   c10::AutoGradMode with_grad(true);
   for (const Impl::OpenedLeaf& o : r.opened) {
     at::Tensor value;
     // The write-back has happened; a user's rule for it says how gradients pass.
-    Stack write_back{IValue(o.open), IValue(o.leaf.detach().clone())};
+    Stack call{IValue(o.open), IValue(o.leaf.detach().clone())};
     if (rule_hook != nullptr && rules::find(prims::copy_()) &&
-        rule_hook(prims::copy_(), write_back, r.leaf_writes.front())) {
-      value = write_back.back().toTensor();
+        rule_hook(prims::copy_(), call, r.leaf_writes.front())) {
+      value = call.back().toTensor();
       const auto rule = rules::find(prims::copy_());
       if (rule != nullptr && (rule->forward || rule->joint)) {
         // It wrote something else than the program did.
@@ -815,6 +815,11 @@ void Recorder::close_leaves(std::vector<at::Tensor>& outputs) {
       }
     } else {
       value = o.open.clone();
+    }
+    if (write_back) {
+      c10::AutoGradMode no_grad(false);
+      const at::Tensor given = write_back(value, o.leaf);
+      if (given.defined()) value.detach().copy_(given);
     }
     PendingBind close{ir::Bind{prims::close_leaf(), {Arg(r.use(o.open))}, {}, -1, -1, true}};
     const ValueId closed = r.new_result(value, static_cast<int32_t>(r.binds.size()));
