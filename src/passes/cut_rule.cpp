@@ -129,6 +129,9 @@ class Cutter {
       const Bind& x = joint_.binds[i];
       bool wanted = any && ops::has_effect(x.op);
       for_each_result(x, [&](ValueId id) { wanted = wanted || needed[id]; });
+      // An operator without functional variant writes into a copy that was made for it.
+      for (size_t a : ops::written_arguments(x))
+        ir::for_each_value(x.args[a], [&](ValueId id) { wanted = wanted || needed[id]; });
       if (!wanted) continue;
       any = true;
       in_forward_[i] = true;
@@ -167,6 +170,9 @@ class Cutter {
       if (in_forward_[i]) continue;
       bool wanted = ops::has_effect(x.op) && !(x.op == bind_.op) && !guards_own_result(x);
       for_each_result(x, [&](ValueId id) { wanted = wanted || (needed_[id] && !given_[id]); });
+      for (size_t a : ops::written_arguments(x))
+        ir::for_each_value(x.args[a],
+                           [&](ValueId id) { wanted = wanted || (needed_[id] && !given_[id]); });
       if (!wanted) continue;
       in_backward_[i] = true;
       for_each_arg(x, [&](ValueId id) { needed_[id] = true; });

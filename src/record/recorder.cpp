@@ -546,15 +546,15 @@ void Recorder::Impl::write_out_arguments(const Op& op, Stack* stack) {
   const auto functional = ops::functional_variant(op);
   const size_t count = op.schema().arguments().size();
   const Stack args(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
-  Stack values;
-  for (int a : functional->argument_of) values.push_back(args[static_cast<size_t>(a)]);
-  functional->op.handle().callBoxed(&values);
+  Stack computed;
+  for (int a : functional->argument_of) computed.push_back(args[static_cast<size_t>(a)]);
+  functional->op.handle().callBoxed(&computed);
   stack->resize(stack->size() - count);
   static const auto copy = Op::get("aten::copy_").handle();
   size_t next = 0;
   for (size_t i = 0; i < count; ++i) {
     if (!ops::writes_argument(op, i)) continue;
-    const at::Tensor value = values.at(next++).toTensor();
+    const at::Tensor value = computed.at(next++).toTensor();
     TORCH_CHECK(args[i].toTensor().sizes() == value.sizes(), op.id(), ": out= has the shape ",
                 args[i].toTensor().sizes(), ", the result has ", value.sizes(),
                 "; a leaf that requires grad is not resized");
