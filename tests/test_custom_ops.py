@@ -13,11 +13,7 @@ from torch.utils import _pytree
 
 import fulgurite as fg
 
-# Their kernels call .numpy(), for which grad mode must be off where the compiled program calls them; one returns an
-# int beside its tensors, which the derivation of its rule takes for a look at data.
-NOT_COMPILED_OPS = {info.name: "FG-208" for info in custom_op_db} | {
-    "NumpySplitCopyWithIntCustomOp": "FG-173"
-}
+NOT_COMPILED_OPS: dict[str, str] = {}
 # Python Functions are refused, whatever they do.
 NOT_COMPILED_FUNCTIONS = {info.name: "FG-200" for info in autograd_function_db}
 

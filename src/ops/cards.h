@@ -26,7 +26,7 @@ enum Trait : uint32_t {
   kGradientChecksData = 1 << 12,  // and raises for some
   kShapeByMasks = 1 << 13,  // of those with a data-dependent shape: only if an index is a mask
   kPermutes = 1 << 9,       // a permutation of dimensions by argument 1
-  kKeepsTensors = 1 << 13,  // may hold on to its arguments and results
+  kKeepsTensors = 1 << 14,  // may hold on to its arguments and results
 };
 
 struct Card {

@@ -4,21 +4,10 @@
 #include <unordered_set>
 
 #include "ir/errors.h"
+#include "ops/memory.h"
 #include "ops/traits.h"
 
 namespace fulgurite::passes {
-namespace {
-
-// Does the bind write this argument without looking at what is there?
-bool overwrites(const ir::Bind& b, std::size_t argument) {
-  if (!ops::writes_argument(b.op, argument)) return false;
-  if (b.op.schema().arguments()[argument].kwarg_only()) return true;  // out=
-  const std::string name = b.op.base_name();
-  return ops::is_random(b.op) || ops::copies_argument(b.op) || name == "fill_" || name == "zero_";
-}
-
-}  // namespace
-
 void check_memory_is_written(const ir::Trace& trace) {
   std::unordered_set<int32_t> unwritten;  // storages
   auto is_unwritten = [&](ir::ValueId id) {
@@ -38,9 +27,9 @@ void check_memory_is_written(const ir::Trace& trace) {
     for (std::size_t i = 0; i < b.args.size(); ++i) {
       ir::for_each_value(b.args[i], [&](ir::ValueId id) {
         if (!is_unwritten(id)) return;
-        if (overwrites(b, i)) {
+        if (ops::overwrites_argument(b.op, i)) {
           unwritten.erase(trace.value(id).storage);
-        } else if (!ops::is_view(b.op) && !ops::leaves_memory_uninitialised(b.op)) {
+        } else if (!ops::ignores_contents(b.op)) {
           refuse(b.op.id() + " reads");
         }
       });

@@ -129,6 +129,9 @@ class Cutter {
       const Bind& x = joint_.binds[i];
       bool wanted = any && ops::has_effect(x.op);
       for_each_result(x, [&](ValueId id) { wanted = wanted || needed[id]; });
+      // An operator without functional variant writes into a copy that was made for it.
+      for (size_t a : ops::written_arguments(x))
+        ir::for_each_value(x.args[a], [&](ValueId id) { wanted = wanted || needed[id]; });
       if (!wanted) continue;
       any = true;
       in_forward_[i] = true;
@@ -144,12 +147,16 @@ class Cutter {
 
   bool is_of_forward(ValueId id) const { return !of_forward_.empty() && of_forward_[id]; }
 
-  // Whether `x` only checks the shape of a result of the operator itself: the program that applies
-  // the rule has done so before.
-  bool checks_geometry_of_result(const Bind& x) const {
-    if (!(x.op == prims::expect_sizes())) return false;
-    const auto id = std::get<ValueId>(x.args[0]);
-    return std::find(run_.results.begin(), run_.results.end(), id) != run_.results.end();
+  // Does it guard a number that the operator itself returns? The program has a guard for it
+  // already.
+  bool guards_own_result(const Bind& x) const {
+    if (!is_value_guard(x.op)) return false;
+    bool own = false;
+    for_each_arg(x, [&](ValueId guarded) {
+      for (const Bind& b : joint_.binds)
+        if (b.op == bind_.op) for_each_result(b, [&](ValueId id) { own = own || id == guarded; });
+    });
+    return own;
   }
 
   // From the gradients backwards, stopping at arguments, results and what the forward computes.
@@ -161,8 +168,11 @@ class Cutter {
     for (size_t i = joint_.binds.size(); i-- > 0;) {
       const Bind& x = joint_.binds[i];
       if (in_forward_[i]) continue;
-      bool wanted = ops::has_effect(x.op) && !(x.op == bind_.op) && !checks_geometry_of_result(x);
+      bool wanted = ops::has_effect(x.op) && !(x.op == bind_.op) && !guards_own_result(x);
       for_each_result(x, [&](ValueId id) { wanted = wanted || (needed_[id] && !given_[id]); });
+      for (size_t a : ops::written_arguments(x))
+        ir::for_each_value(x.args[a],
+                           [&](ValueId id) { wanted = wanted || (needed_[id] && !given_[id]); });
       if (!wanted) continue;
       in_backward_[i] = true;
       for_each_arg(x, [&](ValueId id) { needed_[id] = true; });

@@ -102,17 +102,6 @@ at::Tensor sample_number(ir::ScalarKind kind) {
   return t;
 }
 
-// By flat argument: the kind of a number, nothing for a tensor.
-std::vector<std::optional<ir::ScalarKind>> number_kinds(const Trace& trace, const Bind& bind) {
-  std::vector<std::optional<ir::ScalarKind>> kinds;
-  for (ValueId id : tensor_arguments(trace, bind)) {
-    kinds.emplace_back();
-    if (id != kNoValue && !trace.value(id).is_tensor())
-      kinds.back() = std::get<ir::ScalarKind>(trace.value(id).type);
-  }
-  return kinds;
-}
-
 c10::Device device_of(const Trace& trace, const Bind& bind) {
   c10::Device device(c10::kCPU);
   for_each_arg(bind, [&](ValueId id) {

@@ -356,7 +356,8 @@ class Tracing : public rules::Gradients {
       } else if (const auto* list = std::get_if<ValueList>(&bind_.args[a])) {
         std::vector<at::Tensor> tensors;
         for (ValueId e : *list) tensors.push_back(one(e));
-        arguments_.push_back(ir::boxed_list(tensors, schema[a].type()));
+        arguments_.push_back(ir::boxed_list(
+            std::vector<c10::IValue>(tensors.begin(), tensors.end()), schema[a].type()));
       } else {
         arguments_.push_back(std::get<IValue>(bind_.args[a]));
       }

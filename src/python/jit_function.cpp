@@ -362,7 +362,8 @@ PyObject* call_eagerly(const JitState& state, PyObject* const* args, size_t narg
   std::vector<Part> parts;  // a copy: a call inside may add some
   for (const Part& part : state.parts)
     if (is_worth_calling(*jit_state(part.substitute.get()))) parts.push_back(part);
-  InterceptScope scope(&parts);
+  const InterceptScope scope(&parts);
+  const record::UnderRules rules(&program_position);  // users' gradient rules hold all the same
   return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
 }
 

@@ -14,6 +14,7 @@
 #include "python_function.h"
 #include "record/recorder.h"
 #include "rules.h"
+#include "run/write_back.h"
 #include "watch/numbers.h"
 #include "without_gil.h"
 
@@ -34,19 +35,19 @@ PyObject* raise_compile_error(const std::string& code, const std::string& reason
   return nullptr;
 }
 
-namespace {
-
-using Clock = std::chrono::steady_clock;
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-record::Position position() {
+record::Position program_position() {
   record::Position p;
   const SourceLocation where = current_location(&p.module);
   p.file = where.file;
   p.line = where.line;
   return p;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
 std::string place(const SourceLocation& where) {
@@ -80,7 +81,7 @@ class RecordedCall {
       watch_options.places = &state_.places;
     }
 
-    record::Recorder recorder(state_.name, &position);
+    record::Recorder recorder(state_.name, &program_position);
     const auto names = entry->arguments.tensor_names(state_.callable.get());
     std::vector<const at::Tensor*> inputs;
     for (size_t i = 0; i < arguments_.size(); ++i) {
@@ -229,7 +230,13 @@ class RecordedCall {
     std::vector<at::Tensor> outputs;
     for (PyObject* o : objects) outputs.push_back(tensor_of(o));
     try {
-      recorder.close_leaves(outputs);
+      const passes::Claimer claim = exec::claimer(state_.options.executors);
+      recorder.close_leaves(outputs, [&](const at::Tensor& value, const at::Tensor& leaf) {
+        return run::write_back_by_executor(claim, value, leaf);
+      });
+    } catch (const exec::ExecutorError& e) {
+      raise_executor_error(e);
+      return false;
     } catch (...) {
       if (set_rule_error()) return false;  // of the write-back
       throw;
@@ -501,12 +508,6 @@ class RecordedCall {
 };
 
 }  // namespace
-
-PyObject* call_eagerly(const JitState& state, PyObject* const* args, size_t nargsf,
-                       PyObject* kwnames) {
-  const record::UnderRules rules(&position);
-  return PyObject_Vectorcall(state.callable.get(), args, nargsf, kwnames);
-}
 
 PyObject* record_call(PyObject* self, JitState& state, PyObject* const* args, size_t nargsf,
                       PyObject* kwnames) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "jit_function.h"
+#include "record/recorder.h"
 
 namespace fulgurite::python {
 
@@ -14,9 +15,8 @@ namespace fulgurite::python {
 PyObject* record_call(PyObject* self, JitState& state, PyObject* const* args, size_t nargsf,
                       PyObject* kwnames);
 
-// The function itself, uncompiled; users' gradient rules hold all the same.
-PyObject* call_eagerly(const JitState& state, PyObject* const* args, size_t nargsf,
-                       PyObject* kwnames);
+// Where the program is; what the recorder asks.
+record::Position program_position();
 
 // Tells the listener (logging); its errors are not the caller's.
 void tell(PyObject* self, const char* event, const std::string& detail);

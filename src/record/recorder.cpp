@@ -13,11 +13,14 @@
 #include <unordered_set>
 
 #include "ir/builder.h"
+#include "ops/memory.h"
 #include "ops/open_leaf.h"
 #include "ops/prims.h"
 #include "ops/rules.h"
 #include "ops/traits.h"
+#include "record/fresh_memory.h"
 #include "record/place_numbers.h"
+#include "record/tensors.h"
 
 namespace fulgurite::record {
 
@@ -39,49 +42,6 @@ using ExcludeKey = c10::impl::ExcludeDispatchKeyGuard;
 
 thread_local Recorder* active = nullptr;
 RuleHook rule_hook = nullptr;
-
-c10::StorageImpl* storage_of(c10::TensorImpl* impl) {
-  return impl->has_storage() ? impl->storage().unsafeGetStorageImpl() : nullptr;
-}
-
-// Identity of the version counter that a tensor shares with its views (and not with its .data).
-const void* version_counter_of(c10::TensorImpl* impl) {
-  if (impl->is_inference()) return nullptr;
-  const c10::VariableVersion& version = impl->version_counter();
-  const void* counter = nullptr;
-  static_assert(sizeof(version) == sizeof(counter), "VariableVersion is one intrusive pointer");
-  std::memcpy(&counter, &version, sizeof counter);
-  return counter;
-}
-
-ir::Value describe(const at::Tensor& t) {
-  ir::Value v;
-  ir::TensorType type;
-  type.dtype = t.scalar_type();
-  type.device = t.device();
-  type.sizes.assign(t.sizes().begin(), t.sizes().end());
-  type.strides.assign(t.strides().begin(), t.strides().end());
-  type.requires_grad = t.requires_grad();
-  v.type = std::move(type);
-  v.offset = t.storage_offset();
-  return v;
-}
-
-bool same_geometry(const ir::Value& v, const c10::TensorImpl* impl) {
-  const ir::TensorType& type = v.tensor();
-  const auto sizes = impl->sizes();
-  const auto strides = impl->strides();
-  return v.offset == impl->storage_offset() &&
-         type.dtype == c10::typeMetaToScalarType(impl->dtype()) &&
-         std::equal(sizes.begin(), sizes.end(), type.sizes.begin(), type.sizes.end()) &&
-         std::equal(strides.begin(), strides.end(), type.strides.begin(), type.strides.end());
-}
-
-bool is_plain(const at::Tensor& t) {
-  return t.layout() == at::kStrided && !t.is_nested() && !t.is_quantized() &&
-         !t.key_set().has(DispatchKey::Python) &&
-         !t.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
-}
 
 }  // namespace
 
@@ -142,6 +102,7 @@ struct Recorder::Impl {
   std::unordered_set<const c10::StorageImpl*> written_with_grad;
   std::unordered_set<const c10::TensorImpl*> given;  // inputs and externals
   bool ambient_inference = c10::InferenceMode::is_enabled();
+  FreshMemory fresh;
   int nesting = 0;      // inside how many leaf operators that keep the key on
   int32_t region = -1;  // innermost open region
   size_t next_result = 0;
@@ -464,6 +425,26 @@ struct Recorder::Impl {
     return rule_hook(op, *stack, place);
   }
 
+  // Memory that nobody has written may hold anything: zeros, in the trace.
+  void zero_unwritten(const Op& op, const Stack& stack) {
+    if (fresh.empty() || ops::ignores_contents(op)) return;
+    const size_t count = op.schema().arguments().size();
+    auto one = [&](const at::Tensor& t, size_t argument) {
+      if (!fresh.has(t) || !fresh.take(t) || ops::overwrites_argument(op, argument)) return;
+      static const Op zero = Op::get("aten::zero_");
+      push(zero, {Arg(use(t))});
+      const auto index = static_cast<int32_t>(binds.size() - 1);
+      const ValueId after = new_result(t, index);
+      binds.back().bind.results.emplace_back(after);
+    };
+    for (size_t i = 0; i < count; ++i) {
+      const IValue& v = stack[stack.size() - count + i];
+      if (v.isTensor()) one(v.toTensor(), i);
+      if (v.isTensorList())
+        for (const IValue& e : v.toListRef()) one(e.toTensor(), i);
+    }
+  }
+
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   void composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   bool filled_behind_our_back(const Op& op, const Stack& stack, size_t first_bind);
@@ -565,15 +546,15 @@ void Recorder::Impl::write_out_arguments(const Op& op, Stack* stack) {
   const auto functional = ops::functional_variant(op);
   const size_t count = op.schema().arguments().size();
   const Stack args(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
-  Stack values;
-  for (int a : functional->argument_of) values.push_back(args[static_cast<size_t>(a)]);
-  functional->op.handle().callBoxed(&values);
+  Stack computed;
+  for (int a : functional->argument_of) computed.push_back(args[static_cast<size_t>(a)]);
+  functional->op.handle().callBoxed(&computed);
   stack->resize(stack->size() - count);
   static const auto copy = Op::get("aten::copy_").handle();
   size_t next = 0;
   for (size_t i = 0; i < count; ++i) {
     if (!ops::writes_argument(op, i)) continue;
-    const at::Tensor value = values.at(next++).toTensor();
+    const at::Tensor value = computed.at(next++).toTensor();
     TORCH_CHECK(args[i].toTensor().sizes() == value.sizes(), op.id(), ": out= has the shape ",
                 args[i].toTensor().sizes(), ", the result has ", value.sizes(),
                 "; a leaf that requires grad is not resized");
@@ -595,6 +576,7 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
     use_opened_leaves(stack, schema.arguments().size());
     if (ops::writes_out_argument(op)) return write_out_arguments(op, stack);
   }
+  zero_unwritten(op, *stack);
   PendingBind p{ir::Bind{op, {}, {}, location(), region, c10::GradMode::is_enabled()}};
   if (ops::lifts_constant(op) && stack->back().isTensor() &&
       find(stack->back().toTensor()) == kNoValue) {
@@ -643,6 +625,9 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   PendingBind done = std::move(binds[index]);
   results(done, static_cast<int32_t>(index), *stack);
   binds[index] = std::move(done);
+  if (ops::leaves_memory_uninitialised(op))
+    for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); ++i)
+      if ((*stack)[i].isTensor()) fresh.allocated((*stack)[i].toTensor());
   expect_results(index, *stack);
 }
 
@@ -811,17 +796,17 @@ void Recorder::open_leaves() { impl_->may_open_leaves = true; }
 
 const std::vector<std::string>& Recorder::leaf_writes() const { return impl_->leaf_writes; }
 
-void Recorder::close_leaves(std::vector<at::Tensor>& outputs) {
+void Recorder::close_leaves(std::vector<at::Tensor>& outputs, const WriteBack& write_back) {
   Impl& r = *impl_;
   Pause pause;
   c10::AutoGradMode with_grad(true);
   for (const Impl::OpenedLeaf& o : r.opened) {
     at::Tensor value;
     // The write-back has happened; a user's rule for it says how gradients pass.
-    Stack write_back{IValue(o.open), IValue(o.leaf.detach().clone())};
+    Stack call{IValue(o.open), IValue(o.leaf.detach().clone())};
     if (rule_hook != nullptr && rules::find(prims::copy_()) &&
-        rule_hook(prims::copy_(), write_back, r.leaf_writes.front())) {
-      value = write_back.back().toTensor();
+        rule_hook(prims::copy_(), call, r.leaf_writes.front())) {
+      value = call.back().toTensor();
       const auto rule = rules::find(prims::copy_());
       if (rule != nullptr && (rule->forward || rule->joint)) {
         // It wrote something else than the program did.
@@ -830,6 +815,11 @@ void Recorder::close_leaves(std::vector<at::Tensor>& outputs) {
       }
     } else {
       value = o.open.clone();
+    }
+    if (write_back) {
+      c10::AutoGradMode no_grad(false);
+      const at::Tensor given = write_back(value, o.leaf);
+      if (given.defined()) value.detach().copy_(given);
     }
     PendingBind close{ir::Bind{prims::close_leaf(), {Arg(r.use(o.open))}, {}, -1, -1, true}};
     const ValueId closed = r.new_result(value, static_cast<int32_t>(r.binds.size()));

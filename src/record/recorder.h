@@ -17,6 +17,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,10 +88,12 @@ class Recorder {
   // In-place operators on leaves that require grad: with this they are given their functional
   // meaning (ops/open_leaf.h) instead of eager's error.
   void open_leaves();
-  // Makes the opened leaves leaves again; to be called once, when the program is over, inside no
-  // Scope. Those of `outputs` that are such a leaf, or a view of one with a history, are replaced
-  // by tensors that hold the program's value.
-  void close_leaves(std::vector<at::Tensor>& outputs);
+  // Writes a leaf back in another way than the program did: takes the value and the leaf, returns
+  // what the caller gets; undefined if it is as the program has it.
+  using WriteBack = std::function<at::Tensor(const at::Tensor& value, const at::Tensor& leaf)>;
+  // To be called when the program is over, inside no Scope. Those of `outputs` that are an opened
+  // leaf, or a view of one with a history, are replaced by tensors that hold the program's value.
+  void close_leaves(std::vector<at::Tensor>& outputs, const WriteBack& write_back = {});
   // Where a leaf was first written, e.g. "train.py:31: aten.mul_".
   const std::vector<std::string>& leaf_writes() const;
 

@@ -17,6 +17,22 @@ namespace {
 
 constexpr c10::TypeKind kTensor = c10::TypeKind::TensorType;
 
+// Eager calls the kernel of a custom operator that has an autograd kernel of its own inside an
+// autograd Function, where grad mode is off; those of PyTorch's operators see the caller's mode.
+bool kernel_sees_grad_mode(const ir::Trace& trace, const ir::Bind& bind) {
+  if (bind.op.ns() == "aten" || bind.op.ns() == "fulgurite") return true;
+  const auto& handle = bind.op.handle();
+  if (!handle.hasKernelForDispatchKey(c10::DispatchKey::Autograd) &&
+      !handle.hasKernelForDispatchKey(c10::DispatchKey::AutogradCPU))
+    return true;
+  bool differentiated = false;
+  for_each_arg(bind, [&](ir::ValueId id) {
+    const ir::Value& v = trace.value(id);
+    differentiated = differentiated || (v.is_tensor() && v.tensor().requires_grad);
+  });
+  return !differentiated;
+}
+
 void store_result(const Instruction& in, Frame& frame, size_t r, c10::IValue&& v) {
   const int32_t where = in.results[r];
   if (where >= 0) {
@@ -82,8 +98,9 @@ Plan::Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<i
   for (size_t i = begin; i < end; ++i) {
     const ir::Bind& bind = trace.binds[i];
     const auto& arguments = bind.op.schema().arguments();
-    Instruction in{&boxed_call, bind.op.handle(), nullptr, nullptr, {}, {}, {}, {},
-                   {},          bind.grad_mode};
+    const bool in_core = begin < trace.epilogue;
+    const bool grad_mode = bind.grad_mode && (!in_core || kernel_sees_grad_mode(trace, bind));
+    Instruction in{&boxed_call, bind.op.handle(), nullptr, nullptr, {}, {}, {}, {}, {}, grad_mode};
     in.types.resize(bind.args.size());
     for (size_t a = 0; a < bind.args.size(); ++a) {
       const auto& type = arguments[a].real_type();
@@ -129,8 +146,8 @@ Plan::Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<i
     in.own = executor_call(trace, bind, begin >= trace.epilogue);
     // An implementation may draw too, and fail after that.
     random_ = random_ || in.own != nullptr;
-    uniform_grad_mode_ = uniform_grad_mode_ && bind.grad_mode == trace.binds[begin].grad_mode;
     instructions_.push_back(std::move(in));
+    uniform_grad_mode_ = uniform_grad_mode_ && grad_mode == instructions_.front().grad_mode;
   }
   for (Instruction& in : instructions_) {
     in.constants = constants_.data();

@@ -175,6 +175,11 @@ void store(const Instruction& in, Frame& frame, Return&& r) {
   }
 }
 
+template <class R>
+constexpr size_t count_of = 1;
+template <class... R>
+constexpr size_t count_of<std::tuple<R...>> = sizeof...(R);
+
 template <class Signature>
 struct Caller;
 template <class R, class... Args>
@@ -197,6 +202,8 @@ struct Caller<R(Args...)> {
     const auto& arguments = in.op.schema().arguments();
     if (arguments.size() != arity || !accepted(arguments, std::index_sequence_for<Args...>()))
       return false;
+    // `typed` does not check operators that have no kernel in C++.
+    if (in.op.schema().returns().size() != count_of<R>) return false;
     for (const Operand& o : in.operands)
       if (o.kind == Operand::Kind::List || o.kind == Operand::Kind::Number) return false;
     for (int32_t r : in.results)

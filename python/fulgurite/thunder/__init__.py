@@ -63,6 +63,7 @@ def jit(fn: Any = None, /, **options: Any) -> Any:
     ...) are taken and have no effect; unknown ones raise ValueError (FG-011)."""
     if fn is None:
         return lambda f: jit(f, **options)
+    executors.torchex.ex.enlist()
     return _fg.jit(fn, **{k: v for k, v in options.items() if k not in _NO_MEANING_HERE})
 
 

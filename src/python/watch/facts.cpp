@@ -73,6 +73,13 @@ PyObject* ordered_keys(PyObject* ordered) {
 }
 
 bool set_contains(PyObject* set, PyObject* key) {
+  // By identity first: types and other objects have no other equality, and sets of them may be
+  // long.
+  const auto* table = reinterpret_cast<PySetObject*>(set);
+  for (Py_ssize_t i = 0; i <= table->mask; ++i) {
+    if (table->table[i].key == key) return true;
+  }
+  if (PyType_Check(key)) return false;
   Py_ssize_t position = 0;
   PyObject* item;
   Py_hash_t hash;

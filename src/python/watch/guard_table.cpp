@@ -22,6 +22,31 @@ PyObject** slot_address(const Fact& fact) {
   return reinterpret_cast<PyObject**>(reinterpret_cast<char*>(fact.holder.get()) + member->offset);
 }
 
+// Where an attribute of a function or of a class is stored, or null.
+PyObject** getset_address(const Fact& fact) {
+  PyObject* holder = fact.holder.get();
+  const std::string name = text_of(fact.key.get());
+  if (PyFunction_Check(holder)) {
+    auto* function = reinterpret_cast<PyFunctionObject*>(holder);
+    if (name == "__name__") return &function->func_name;
+    if (name == "__qualname__") return &function->func_qualname;
+    if (name == "__code__") return &function->func_code;
+  }
+  if (PyType_Check(holder) && is_heap_type(reinterpret_cast<PyTypeObject*>(holder))) {
+    auto* type = reinterpret_cast<PyHeapTypeObject*>(holder);
+    if (name == "__name__") return &type->ht_name;
+    if (name == "__qualname__") return &type->ht_qualname;
+  }
+  return nullptr;
+}
+
+// Attributes that never change: those of code objects, and the names of C functions.
+bool is_immutable_getset(const Fact& fact) {
+  PyObject* holder = fact.holder.get();
+  return PyCode_Check(holder) ||
+         (PyCFunction_Check(holder) && text_of(fact.key.get()) == "__name__");
+}
+
 }  // namespace
 
 GuardTable::GuardTable(Facts facts, std::vector<std::string> roots, std::vector<PyRef> tensors,
@@ -78,7 +103,16 @@ void GuardTable::compile() {
           word(address, expected);
           break;
         }
-        [[fallthrough]];
+        untagged_.push_back(i);
+        break;
+      case FactKind::Getset:
+        if (is_immutable_getset(fact)) break;
+        if (PyObject** address = getset_address(fact)) {
+          word(address, expected);
+        } else {
+          untagged_.push_back(i);
+        }
+        break;
       default:
         untagged_.push_back(i);
     }

@@ -7,9 +7,22 @@ from typing import Any
 
 from fulgurite import extend as _extend
 
-ex = _extend.OperatorExecutor("torch")
-_extend.register_executor(ex)
-_extend.add_default_executor(ex)
+
+class _TorchExecutor(_extend.OperatorExecutor):
+    """A default executor from the first use of Thunder's names on."""
+
+    def enlist(self) -> None:
+        if self not in _extend.get_all_executors():
+            _extend.register_executor(self)
+        if self not in _extend.get_default_executors():
+            _extend.add_default_executor(self)
+
+    def register_implementation(self, op: Any, by: Any = None, **options: Any) -> None:
+        self.enlist()
+        super().register_implementation(op, by, **options)
+
+
+ex = _TorchExecutor("torch")
 
 
 def _always_executable(*args: Any, **kwargs: Any) -> bool:
