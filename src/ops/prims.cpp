@@ -71,6 +71,13 @@ at::Tensor& set_requires_grad_impl(at::Tensor& self, bool requires_grad) {
   return self;
 }
 
+at::Tensor overwritten_impl(const at::Tensor& /*cotangent*/, c10::string_view what) {
+  TORCH_CHECK(false,
+              "one of the variables needed for gradient computation has been modified by an "
+              "inplace operation: ",
+              what);
+}
+
 void bump_version_impl(at::Tensor& self, int64_t by) {
   if (self.is_inference()) return;
   for (int64_t i = 0; i < by; ++i) self.unsafeGetTensorImpl()->bump_version();
@@ -111,6 +118,7 @@ TORCH_LIBRARY(fulgurite, m) {
   m.def("strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int offset) -> Tensor");
   m.def("set_grad(Tensor(a!) leaf, Tensor? grad) -> ()");
   m.def("set_requires_grad(Tensor(a!) self, bool requires_grad) -> Tensor(a!)");
+  m.def("overwritten(Tensor cotangent, str what) -> Tensor");
   m.def("bump_version_(Tensor(a!) self, int by) -> ()");
   m.def("open_leaf(Tensor(a) leaf) -> Tensor(a)");
   m.def("close_leaf(Tensor open) -> Tensor");
@@ -130,6 +138,7 @@ TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
   m.impl("strided_scatter", strided_scatter_impl);
   m.impl("set_grad", set_grad_impl);
   m.impl("set_requires_grad", set_requires_grad_impl);
+  m.impl("overwritten", overwritten_impl);
   m.impl("bump_version_", bump_version_impl);
   m.impl("open_leaf", open_leaf_impl);
   m.impl("close_leaf", close_leaf_impl);

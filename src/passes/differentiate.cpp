@@ -51,6 +51,7 @@ class Differentiator {
   explicit Differentiator(const Functionalized& f)
       : in_(*f.trace),
         overwritten_at_(f.overwritten_at),
+        overwriting_counted_(f.overwriting_counted),
         b_(in_, "differentiate"),
         cotangent_(in_.values.size(), kNoValue) {}
 
@@ -264,8 +265,9 @@ class Differentiator {
       if (outer == kNoValue)
         throw InternalError("differentiate: the rule of " + bind.op.id() +
                             " needs a value that does not exist");
-      if (source == Rule::Source::Argument || source == Rule::Source::Result)
-        check_not_overwritten(bind, outer, index, source == Rule::Source::Argument && i > 0);
+      if ((source == Rule::Source::Argument || source == Rule::Source::Result) &&
+          is_overwritten(outer, bind, index, source == Rule::Source::Argument && i > 0))
+        return raise_in_backward(bind, outer, *rule, arguments, results);
       ids[t.inputs[k]] = outer;
     }
     inline_trace(t, ids, bind.location);
@@ -276,23 +278,36 @@ class Differentiator {
 
   // An in-place operator saves what it needs of its own (first) argument before it writes, of
   // others not.
-  void check_not_overwritten(const Bind& bind, ValueId id, size_t index,
-                             bool other_argument) const {
-    if (overwritten_at_[id] == SIZE_MAX || overwritten_at_[id] < 2 * index) return;
-    if (overwritten_at_[id] == 2 * index &&
-        (!other_argument || std::holds_alternative<ValueList>(bind.args[0])))
-      return;
-    std::string where = place(bind);
-    if (!where.empty()) where += ": ";
-    throw Refusal(
-        "FG-180",
-        where + "the gradient of " + bind.op.id() + " needs " + in_.value(id).name +
-            ", which is overwritten in place afterwards: eager's backward raises an error here, "
-            "so the call stays with eager");
+  bool is_overwritten(ValueId id, const Bind& bind, size_t index, bool other_argument) const {
+    if (overwritten_at_[id] == SIZE_MAX || overwritten_at_[id] < 2 * index) return false;
+    return overwritten_at_[id] != 2 * index ||
+           (other_argument && !std::holds_alternative<ValueList>(bind.args[0]));
+  }
+
+  // The gradient of `bind` needs a value that was overwritten: eager raises when it is asked for.
+  void raise_in_backward(const Bind& bind, ValueId needed, const Rule& rule,
+                         const std::vector<ValueId>& arguments,
+                         const std::vector<ValueId>& results) {
+    static const Op overwritten = Op::get("fulgurite::overwritten");
+    std::string what = place(bind);
+    if (!what.empty()) what += ": ";
+    what += "the gradient of " + bind.op.id() + " needs " + in_.value(needed).name +
+            ", which is overwritten in place afterwards";
+    if (!overwriting_counted_[needed])
+      throw Refusal("FG-180", what +
+                                  " without a change of its version: eager's backward goes on with "
+                                  "what was written, so the call stays with eager");
+    ValueId cotangent = kNoValue;
+    for (ValueId r : results)
+      if (r != kNoValue && active_[r] && cotangent_[r] != kNoValue) cotangent = cotangent_[r];
+    for (size_t a : rule.gradients_of)
+      accumulate(arguments[a], emit(overwritten, {Arg(cotangent), Arg(IValue(what))},
+                                    in_.value(arguments[a]).tensor()));
   }
 
   const Trace& in_;
   const std::vector<size_t>& overwritten_at_;
+  const std::vector<bool>& overwriting_counted_;
   ir::TraceBuilder b_;
   std::vector<ValueId> cotangent_;
   std::vector<bool> active_;

@@ -46,6 +46,7 @@ class Functionalizer {
     }
     Epilogue(in_, e_, vars_, std::move(seen_)).write();
     Functionalized result;
+    result.overwriting_counted = vars_.overwriting_counted();
     result.overwritten_at = vars_.take_overwritten();
     result.trace = e_.b.finish();
     return result;

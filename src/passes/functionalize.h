@@ -25,6 +25,9 @@ struct Functionalized {
   // gradient needs the value is one that eager refuses to differentiate (or, for a write through
   // .data, differentiates with what was written).
   std::vector<size_t> overwritten_at;
+  // Whether a version counter told of it: eager's backward raises, if it needs the value. (After a
+  // write through .data it goes on with what was written.)
+  std::vector<bool> overwriting_counted;
 };
 
 // Throws Refusal FG-15x for programs whose aliasing it cannot express. `write_back_at_once`: leaves

@@ -34,6 +34,19 @@ void set_default_random_state(const at::Tensor& state) {
   generator.set_state(state);
 }
 
+// Per value of a backward trace: bit k if it depends on cotangent k (63: any beyond).
+std::vector<uint64_t> cotangents_of_values(const ir::Trace& t) {
+  std::vector<uint64_t> mask(t.values.size(), 0);
+  for (size_t k = t.num_saved_inputs; k < t.inputs.size(); ++k)
+    mask[t.inputs[k]] = uint64_t{1} << std::min<size_t>(k - t.num_saved_inputs, 63);
+  for (const ir::Bind& b : t.binds) {
+    uint64_t m = 0;
+    for_each_arg(b, [&](ir::ValueId id) { m |= mask[id]; });
+    for_each_result(b, [&](ir::ValueId id) { mask[id] |= m; });
+  }
+  return mask;
+}
+
 // The history of what an input was before the call overwrote it.
 struct InputBefore : torch::autograd::Node {
   std::string name() const override { return "InputBefore"; }
@@ -152,7 +165,11 @@ struct CompiledBackward : torch::autograd::Node {
       if (gradients[k].defined()) defined |= uint64_t{1} << std::min<size_t>(k, 63);
       frame[id] = as_recorded(gradients[k], type);
     }
-    b.plan->run(frame);
+    if (b.raises) {
+      run_what_is_asked_for(frame, defined);
+    } else {
+      b.plan->run(frame);
+    }
     variable_list out(t.outputs.size());
     for (size_t k = 0; k < t.outputs.size(); ++k) {
       if (t.outputs[k] == ir::kNoValue || !task_should_compute_output(k)) continue;
@@ -160,6 +177,35 @@ struct CompiledBackward : torch::autograd::Node {
       out[k] = frame[t.outputs[k]].toTensor();
     }
     return out;
+  }
+
+  // The binds that the wanted gradients need; a part that raises counts only if a cotangent reaches
+  // it, as eager does not run nodes that get no gradient.
+  void run_what_is_asked_for(Frame& frame, uint64_t defined) {
+    static const ir::Op overwritten = ir::Op::get("fulgurite::overwritten");
+    const ir::Trace& t = *program->parts().differentiable_backward;
+    const std::vector<uint64_t> reached_by = cotangents_of_values(t);
+    std::vector<bool> needed(t.values.size(), false);
+    for (size_t k = 0; k < t.outputs.size(); ++k)
+      if (t.outputs[k] != ir::kNoValue && task_should_compute_output(k))
+        needed[t.outputs[k]] = true;
+    std::vector<bool> runs(t.binds.size(), false);
+    for (size_t i = t.binds.size(); i-- > 0;) {
+      for_each_result(t.binds[i], [&](ir::ValueId id) { runs[i] = runs[i] || needed[id]; });
+      if (runs[i]) for_each_arg(t.binds[i], [&](ir::ValueId id) { needed[id] = true; });
+    }
+    std::vector<c10::IValue> stack;
+    c10::AutoGradMode no_grad(false);
+    for (size_t i = 0; i < t.binds.size(); ++i) {
+      if (!runs[i]) continue;
+      const ir::Bind& b = t.binds[i];
+      if (b.op == overwritten && (reached_by[std::get<ir::ValueId>(b.results[0])] & defined) == 0) {
+        const auto id = std::get<ir::ValueId>(b.results[0]);
+        frame[id] = as_recorded(at::Tensor(), t.value(id).tensor());
+        continue;
+      }
+      ir::run_bind(b, frame, stack);
+    }
   }
 
   // A cotangent with the geometry that the backward trace was derived for; zeros if it is
@@ -179,6 +225,10 @@ struct CompiledBackward : torch::autograd::Node {
   // create_graph: the functional trace runs once more, now under autograd, and is differentiated by
   // it.
   variable_list apply_with_graph(const variable_list& gradients) {
+    TORCH_CHECK(!program->backward().raises,
+                "one of the variables needed for gradient computation has been modified by an "
+                "inplace operation in the compiled ",
+                program->name(), " (FG-181: differentiating again needs every value)");
     const auto& parts = program->parts();
     const ir::Trace& t = *parts.functional;
     Frame frame(t.values.size());
@@ -249,14 +299,7 @@ std::vector<ir::ValueId> all_used_after_core(const ir::Trace& t,
 }
 
 std::vector<uint64_t> dependencies(const ir::Trace& t) {
-  std::vector<uint64_t> mask(t.values.size(), 0);
-  for (size_t k = t.num_saved_inputs; k < t.inputs.size(); ++k)
-    mask[t.inputs[k]] = uint64_t{1} << std::min<size_t>(k - t.num_saved_inputs, 63);
-  for (const ir::Bind& b : t.binds) {
-    uint64_t m = 0;
-    for_each_arg(b, [&](ir::ValueId id) { m |= mask[id]; });
-    for_each_result(b, [&](ir::ValueId id) { mask[id] |= m; });
-  }
+  const std::vector<uint64_t> mask = cotangents_of_values(t);
   std::vector<uint64_t> out;
   for (ir::ValueId id : t.outputs)
     out.push_back(id == ir::kNoValue ? 0 : mask[id] == 0 ? ~uint64_t{0} : mask[id]);
@@ -293,6 +336,8 @@ Compiled::Compiled(Parts parts)
   const ir::Trace& b = *parts_.backward;
   backward_.trace = parts_.backward;
   backward_.plan = std::make_unique<Plan>(b, 0, b.binds.size(), b.outputs);
+  static const ir::Op overwritten = ir::Op::get("fulgurite::overwritten");
+  for (const ir::Bind& x : b.binds) backward_.raises = backward_.raises || x.op == overwritten;
   backward_.depends_on = dependencies(*parts_.differentiable_backward);
   keeps_random_state_ = core_->draws_random_numbers();
   overwritten_.assign(t.inputs.size(), false);

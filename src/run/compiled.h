@@ -31,6 +31,9 @@ struct BackwardProgram {
   std::unique_ptr<Plan> plan;
   std::vector<uint64_t>
       depends_on;  // per gradient: bit k if it depends on cotangent k (63: any beyond)
+  // The trace raises where a value was overwritten (prims.overwritten): only what is asked for
+  // runs.
+  bool raises = false;
 };
 
 class Compiled : public std::enable_shared_from_this<Compiled> {

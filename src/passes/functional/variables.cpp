@@ -113,7 +113,7 @@ void Variables::write(int index, ValueId contents, bool bumps_version, size_t by
   for (int i : s.variables) {
     const Variable& v = vars_[i];
     if (v.version != s.version || v.current == kNoValue || is_apart(i, index)) continue;
-    mark_overwritten(v.current, bumps_version ? 2 * by : 2 * by - 1);
+    mark_overwritten(v.current, bumps_version ? 2 * by : 2 * by - 1, bumps && !has_own_version(i));
   }
   bool seen = e_.grad_mode;  // by autograd
   std::vector<int> current;
@@ -162,7 +162,23 @@ bool Variables::is_apart(int i, int written) const {
   return false;
 }
 
-void Variables::mark_overwritten(ValueId id, size_t now) {
+// Is there a .data between the variable and its root?
+bool Variables::has_own_version(int i) const {
+  for (; i >= 0; i = vars_[i].parent)
+    if (vars_[i].separate_version) return true;
+  return false;
+}
+
+std::vector<bool> Variables::overwriting_counted() const {
+  std::vector<bool> counted(e_.b.trace().values.size(), false);
+  for (ValueId id : counted_) counted[id] = true;
+  return counted;
+}
+
+void Variables::mark_overwritten(ValueId id, size_t now, bool counted) {
+  // What counts is the first time.
+  const bool first = static_cast<size_t>(id) >= overwritten_.size() || overwritten_[id] == kNever;
+  if (first && counted) counted_.insert(id);
   if (overwritten_.size() <= static_cast<size_t>(id))
     overwritten_.resize(static_cast<size_t>(id) + 1, kNever);
   overwritten_[id] = std::min(overwritten_[id], now);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -93,8 +94,9 @@ class Variables {
   // aliases. `by`: the functional bind that computed it.
   void write(int index, ir::ValueId contents, bool bumps_version, size_t by);
   // The memory of a functional value was overwritten; see Functionalized::overwritten_at.
-  void mark_overwritten(ir::ValueId id, size_t now);
+  void mark_overwritten(ir::ValueId id, size_t now, bool counted = false);
   std::vector<size_t> take_overwritten();
+  std::vector<bool> overwriting_counted() const;
 
   // Numbers: recorded value -> functional value.
   std::unordered_map<ir::ValueId, ir::ValueId> numbers;
@@ -104,6 +106,7 @@ class Variables {
   void share_memory_of_inputs();
   void require_same_dtype(const Variable& v, const Variable& p) const;
   bool is_apart(int i, int written) const;
+  bool has_own_version(int i) const;
   ir::ValueId scatter(const Variable& v, ir::ValueId base, ir::ValueId contents);
   ir::ValueId scatter_strided(const Variable& v, const Variable& p, ir::ValueId base,
                               ir::ValueId contents);
@@ -115,6 +118,7 @@ class Variables {
   std::unordered_map<int32_t, Storage> storages_;
   std::vector<int32_t> written_storages_;
   std::vector<size_t> overwritten_;
+  std::unordered_set<ir::ValueId> counted_;
   // Value -> the root variable whose contents it is to the caller.
   std::unordered_map<ir::ValueId, int> given_out_;
 };
