@@ -165,10 +165,11 @@ class Verifier {
   }
 
   // In the functional part an operator may write only into copies that the trace made for it. The
-  // exception is the write-back of a leaf, by copy_ or by what an executor has in its place: gradients
-  // pass through it, so it is no part of the epilogue.
+  // exception is the write-back of a leaf, by copy_ or by what an executor has in its place:
+  // gradients pass through it, so it is no part of the epilogue.
   void check_write(const Bind& bind, size_t index) {
-    if (bind.op.name() == "fulgurite::copy_" || bind.op.ns() != "aten") return;
+    const bool of_program = trace_.kind != TraceKind::Rule && trace_.kind != TraceKind::Backward;
+    if (of_program && (bind.op.name() == "fulgurite::copy_" || bind.op.ns() != "aten")) return;
     for (size_t i = 0; i < bind.args.size(); ++i) {
       const auto* alias = bind.op.schema().arguments()[i].alias_info();
       if (alias == nullptr || !alias->isWrite()) continue;

@@ -170,9 +170,6 @@ class Cutter {
       if (in_forward_[i]) continue;
       bool wanted = ops::has_effect(x.op) && !(x.op == bind_.op) && !guards_own_result(x);
       for_each_result(x, [&](ValueId id) { wanted = wanted || (needed_[id] && !given_[id]); });
-      for (size_t a : ops::written_arguments(x))
-        ir::for_each_value(x.args[a],
-                           [&](ValueId id) { wanted = wanted || (needed_[id] && !given_[id]); });
       if (!wanted) continue;
       in_backward_[i] = true;
       for_each_arg(x, [&](ValueId id) { needed_[id] = true; });
