@@ -45,11 +45,13 @@ std::vector<LeafWrite> leaf_writes(const ir::Trace& t, const std::vector<ir::Val
       for_each_result(b, [&](ir::ValueId id) { fresh.insert(id); });
     if (!(b.op == prims::copy_())) continue;
     const auto source = std::get<ir::ValueId>(b.args[0]);
+    const auto destination = std::get<ir::ValueId>(b.args[1]);
+    // A rule's forward may have another one, into a copy of its own.
+    if (t.value(destination).kind != ir::ValueKind::Input) continue;
     const bool free =
         fresh.count(source) > 0 &&
         std::find(seen_by_others.begin(), seen_by_others.end(), source) == seen_by_others.end();
-    writes.push_back(
-        {std::get<ir::ValueId>(b.results[0]), source, std::get<ir::ValueId>(b.args[1]), free});
+    writes.push_back({std::get<ir::ValueId>(b.results[0]), source, destination, free});
   }
   return writes;
 }
