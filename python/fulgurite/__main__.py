@@ -45,7 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     _add_cache(commands)
     _add_bench(commands)
     parser.commands = tuple(commands.choices)
-    arguments = parser.parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given[:1] == ["bench"]:  # REMAINDER takes no option that comes first
+        return _bench(argparse.Namespace(arguments=given[1:]))
+    arguments = parser.parse_args(given)
     run: Callable[[argparse.Namespace], int] = arguments.run
     return run(arguments)
 
