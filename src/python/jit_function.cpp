@@ -184,6 +184,10 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (served == Served::Raised) {
       // Eager raises the same, in its own words; if it does not, the program is at fault and goes.
       ++state.misses;
+      if (entry->writes_leaves) {  // which eager would refuse, and which may have happened
+        PyErr_SetString(PyExc_RuntimeError, error.c_str());
+        return nullptr;
+      }
       PyObject* result = call_eagerly(state, args, nargsf, kwnames);
       if (result != nullptr) {
         state.fall_back("FG-208", "the compiled program raised where eager did not: " + error);

@@ -211,8 +211,10 @@ class RecordedCall {
     // created).
     if (!followed_more_) ++state_.failures;
     state_.last_failure = code + ": " + reason;
+    // Not recorded, a write of a leaf would be eager's error, where it was none before.
+    const bool record_again = state_.failures < 3 || wrote_leaves_;
     state_.skip =
-        state_.failures < 3 ? 0 : (uint64_t{1} << std::min<uint64_t>(state_.failures - 2, 10)) - 1;
+        record_again ? 0 : (uint64_t{1} << std::min<uint64_t>(state_.failures - 2, 10)) - 1;
     if (state_.options.fullgraph) {
       raise_compile_error(code, reason);
       return false;
@@ -237,9 +239,10 @@ class RecordedCall {
     } catch (const exec::ExecutorError& e) {
       raise_executor_error(e);
       return false;
-    } catch (...) {
-      if (set_rule_error()) return false;  // of the write-back
-      throw;
+    } catch (const std::exception& e) {
+      if (!set_rule_error())
+        PyErr_SetString(PyExc_RuntimeError, e.what());  // no frame above catches
+      return false;
     }
     if (!refusal.empty()) {
       PyErr_Format(PyExc_RuntimeError,
@@ -250,7 +253,7 @@ class RecordedCall {
     }
     result = PyRef::steal(structure.build(outputs, args_, nargs_));
     if (!result) return false;
-    entry.writes_leaves = true;
+    entry.writes_leaves = wrote_leaves_ = true;
     for (const std::string& where : recorder.leaf_writes())
       if (!warn_of_leaf_write(where)) return false;
     return true;
@@ -500,6 +503,7 @@ class RecordedCall {
   size_t nargs_;
   PyObject* kwnames_;
   bool followed_more_ = false;
+  bool wrote_leaves_ = false;
   uint64_t key_;  // of the arguments as they were before the call
   std::vector<PyObject*> arguments_;
   std::vector<PyRef> fresh_arguments_;

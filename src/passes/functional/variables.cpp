@@ -26,13 +26,6 @@ Variables::Variables(const ir::Trace& recorded, Emitter& e)
   find_written_storages();
 }
 
-int Variables::add(Variable v) {
-  vars_.push_back(std::move(v));
-  const int index = size() - 1;
-  storages_[vars_.back().facts.storage].variables.push_back(index);
-  return index;
-}
-
 std::vector<size_t> Variables::take_overwritten() {
   overwritten_.resize(e_.b.trace().values.size(), kNever);
   return std::move(overwritten_);
@@ -282,7 +275,7 @@ void Variables::share_memory_of_inputs() {
   std::sort(ids.begin(), ids.end());
   for (int32_t id : ids) {
     const std::vector<int> roots = storages_[id].variables;
-    int64_t extent = 0;
+    int64_t end = 0;
     for (int r : roots) {
       const Value& f = vars_[r].facts;
       if (f.tensor().requires_grad)
@@ -292,21 +285,18 @@ void Variables::share_memory_of_inputs() {
       if (f.tensor().dtype != vars_[roots[0]].facts.tensor().dtype)
         throw Refusal("FG-152",
                       "inputs of different dtypes share memory and one of them is written");
-      int64_t last = f.offset;
-      for (size_t d = 0; d < f.tensor().sizes.size(); ++d)
-        last += (f.tensor().sizes[d] - 1) * f.tensor().strides[d];
-      extent = std::max(extent, last + 1);
+      end = std::max(end, extent(f).second);
     }
     const int base = static_cast<int>(vars_.size());
     Variable flat;
     ir::TensorType type = vars_[roots[0]].facts.tensor();
-    type.sizes = {extent};
+    type.sizes = {end};
     type.strides = {1};
     flat.facts.type = type;
     flat.facts.storage = id;
     const Value& first = vars_[roots[0]].facts;
     flat.current = e_.emit(prims::strided_view(),
-                           {Arg(vars_[roots[0]].current), Arg(ints({extent})), Arg(ints({1})),
+                           {Arg(vars_[roots[0]].current), Arg(ints({end})), Arg(ints({1})),
                             Arg(IValue(-first.offset))},
                            flat.facts, false);
     vars_.push_back(std::move(flat));

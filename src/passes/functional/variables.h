@@ -59,8 +59,6 @@ class Variables {
   int size() const { return static_cast<int>(vars_.size()); }
 
   int new_variable(ir::ValueId recorded);
-  // A variable that no recorded value is.
-  int add(Variable v);
   // New variables (and numbers) for the results of a recorded bind that is carried over as it is.
   ir::Result define(const ir::Result& recorded);
   // Inputs and constants of the recorded trace become inputs and constants of the functional one.

@@ -35,7 +35,7 @@ ir::TracePtr program() {
   ir::TraceBuilder b("f", "simplify");
   b.trace().functional = true;
   const ir::ValueId x = b.add_input(named("x", f32({3})));
-  const int32_t at = b.add_location({"/home/u/train.py", 6});
+  const int32_t at = b.add_location({"/somewhere/train.py", 6});
   const ir::ValueId t0 = add(b, aten("sin"), {x}, {named("", f32({3}))}, at)[0];
   const ir::ValueId t1 = add(b, aten("cos"), {t0}, {named("", f32({3}))}, at)[0];
   const ir::ValueId t2 = add(b, aten("mul", "Tensor"), {t1, t0}, {named("", f32({3}))}, at)[0];
