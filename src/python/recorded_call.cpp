@@ -10,6 +10,7 @@
 #include "exec/claim.h"
 #include "ir/errors.h"
 #include "number_recorder.h"
+#include "ops/prims.h"
 #include "passes/pipeline.h"
 #include "python_function.h"
 #include "record/recorder.h"
@@ -401,11 +402,22 @@ class RecordedCall {
       WithoutGil no_gil;
       lowered = passes::run_pipeline(recording.trace, options);
     }
+    if (!touches_grad && !entry.writes_leaves && !seen.asked_for_gradients)
+      allow_any_requires_grad(entry, *recording.trace);
     entry.aliases = run::AliasGuard(all);
     entry.check_aliases = entry.aliases.any() || entry.writes_leaves ||
                           lowered.functional->epilogue < lowered.functional->binds.size();
     entry.program = std::make_shared<run::Compiled>(std::move(lowered));
     entry.compile_milliseconds = milliseconds_since(start);
+  }
+
+  // A call that builds no graph is the same for tensors that require grad and others.
+  static void allow_any_requires_grad(Entry& entry, const ir::Trace& trace) {
+    if (entry.modes.grad()) return;
+    for (const ir::Bind& b : trace.binds)
+      if (b.grad_mode || b.op == prims::set_requires_grad()) return;
+    for (run::TensorGuard& guard : entry.tensors) guard.allow_any_requires_grad();
+    for (SlotGuard& s : entry.slot_tensors) s.guard.allow_any_requires_grad();
   }
 
   // The trace has each tensor once; a tensor given twice is one input. The entry must know which.

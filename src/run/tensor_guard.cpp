@@ -51,6 +51,7 @@ bool TensorGuard::check(const at::Tensor& t) const {
       meta != nullptr && meta->is_view_) {
     if (t._fw_grad(0).defined()) return false;  // a dual tensor of forward-mode AD
   }
+  if (any_requires_grad_) return true;
   const bool requires_grad = t.requires_grad();
   return requires_grad == requires_grad_ && (!requires_grad || t.is_leaf() == is_leaf_);
 }
@@ -59,12 +60,14 @@ std::string TensorGuard::describe() const {
   const size_t rank = dims_.size() / 2;
   std::string s = std::string(c10::toString(dtype_)) + list(dims_.data(), rank) + ", strides " +
                   list(dims_.data() + rank, rank) + ", " + device_.str();
-  if (requires_grad_) s += is_leaf_ ? ", a leaf that requires grad" : ", requires grad";
+  if (requires_grad_ && !any_requires_grad_)
+    s += is_leaf_ ? ", a leaf that requires grad" : ", requires grad";
   return s;
 }
 
 std::string TensorGuard::difference(const at::Tensor& t) const {
-  const TensorGuard now(t);
+  TensorGuard now(t);
+  now.any_requires_grad_ = any_requires_grad_;
   if (now.describe() != describe()) return "recorded " + describe() + "; given " + now.describe();
   std::ostringstream s;
   s << "recorded dispatch keys " << keys_ << "; given " << now.keys_;

@@ -13,6 +13,8 @@ class TensorGuard {
  public:
   explicit TensorGuard(const at::Tensor& t);
   bool check(const at::Tensor& t) const;
+  // From now on requires_grad may be either: a call without gradients that did not ask for it.
+  void allow_any_requires_grad() { any_requires_grad_ = true; }
   std::string describe() const;                       // "f32[2, 3], requires grad"
   std::string difference(const at::Tensor& t) const;  // "sizes [2, 3] were recorded, [4, 3] given"
 
@@ -22,6 +24,7 @@ class TensorGuard {
   c10::Device device_;
   bool requires_grad_;
   bool is_leaf_;
+  bool any_requires_grad_ = false;
   c10::SmallVector<int64_t, 10> dims_;  // sizes, then strides
 };
 

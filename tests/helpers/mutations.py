@@ -21,10 +21,27 @@ _ATOMS = (
 )
 
 
+class Poison:
+    """Cannot be used in any way: a call that looks at it gives another outcome than before."""
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("the run looked here")
+
+    __bool__ = __len__ = __iter__ = __call__ = __getattr__ = __getitem__ = __contains__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __index__ = __float__ = __int__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __pow__ = __rpow__ = _refuse
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __neg__ = _refuse
+    __str__ = __format__ = __hash__ = _refuse
+
+
 class Mutation(NamedTuple):
+    """``poison`` puts something in the same place that no run can use unnoticed, and ``undo`` takes it out again: if
+    that makes no difference either, the call does not consult the place."""
+
     label: str
     change: Callable[[], Any]
     undo: Callable[[], Any]
+    poison: Callable[[], Any] | None = None
 
 
 def changed(value: Any) -> Any:
@@ -64,6 +81,7 @@ def _entry(container: Any, key: Any, old: Any, new: Any, label: str) -> Mutation
         label,
         lambda: container.__setitem__(key, new),
         lambda: container.__setitem__(key, old),
+        lambda: container.__setitem__(key, Poison()),
     )
 
 
@@ -83,6 +101,7 @@ def _default_of(function: types.FunctionType, i: int, default: Any) -> Mutation:
         f"{function.__qualname__} default {i}",
         lambda: setattr(function, "__defaults__", new),
         lambda: setattr(function, "__defaults__", old),
+        lambda: setattr(function, "__defaults__", (*old[:i], Poison(), *old[i + 1 :])),
     )
 
 
@@ -122,6 +141,7 @@ def classes_of(model: nn.Module) -> Iterator[Mutation]:
                 f"class {cls.__name__}.{key}",
                 lambda c=cls, k=key, n=new: setattr(c, k, n),
                 lambda c=cls, k=key, v=value: setattr(c, k, v),
+                lambda c=cls, k=key: setattr(c, k, Poison()),
             )
 
 
@@ -136,14 +156,23 @@ def _wrapped(function: types.FunctionType) -> Callable:
 class _Hooked:
     """A hook that is registered by ``change`` and removed by ``undo``."""
 
-    def __init__(self, register: Callable[[Callable], Any], hook: Callable) -> None:
-        self.register, self.hook = register, hook
+    def __init__(self, module: nn.Module, store: str, register: str, hook: Callable) -> None:
+        self.module, self.store, self.hook = module, store, hook
+        self.register = getattr(module, register)
+        self.hooks = getattr(module, store)
 
     def change(self) -> None:
-        self.handle = self.register(self.hook)
+        self.handle: Any = self.register(self.hook)
+
+    def poison(self) -> None:
+        self.handle = None
+        setattr(self.module, self.store, Poison())
 
     def undo(self) -> None:
-        self.handle.remove()
+        if self.handle is None:
+            setattr(self.module, self.store, self.hooks)
+        else:
+            self.handle.remove()
 
 
 def _scale(value: Any) -> Any:
@@ -157,14 +186,19 @@ def _scale(value: Any) -> Any:
 def modules_of(model: nn.Module) -> Iterator[Mutation]:
     """Hooks, training flags, parameters and sub-modules of every module of the model."""
     for name, module in model.named_modules():
-        hooked = _Hooked(module.register_forward_hook, lambda m, a, out: _scale(out))
-        yield Mutation(f"forward hook on {name!r}", hooked.change, hooked.undo)
-        pre = _Hooked(module.register_forward_pre_hook, lambda m, a: _scale(a))
-        yield Mutation(f"forward pre-hook on {name!r}", pre.change, pre.undo)
+        hooked = _Hooked(
+            module, "_forward_hooks", "register_forward_hook", lambda m, a, out: _scale(out)
+        )
+        yield Mutation(f"forward hook on {name!r}", hooked.change, hooked.undo, hooked.poison)
+        pre = _Hooked(
+            module, "_forward_pre_hooks", "register_forward_pre_hook", lambda m, a: _scale(a)
+        )
+        yield Mutation(f"forward pre-hook on {name!r}", pre.change, pre.undo, pre.poison)
         yield Mutation(
             f"{name!r}.training",
             lambda m=module: setattr(m, "training", not m.training),
-            lambda m=module: setattr(m, "training", not m.training),
+            lambda m=module, t=module.training: setattr(m, "training", t),
+            lambda m=module: setattr(m, "training", Poison()),
         )
         for key, parameter in list(module._parameters.items()):
             if parameter is None:
@@ -175,7 +209,8 @@ def modules_of(model: nn.Module) -> Iterator[Mutation]:
                 yield Mutation(
                     f"{label} parameter {name}.{key}",
                     lambda m=module, k=key, n=new: setattr(m, k, n),
-                    lambda m=module, k=key, p=parameter: setattr(m, k, p),
+                    lambda m=module, k=key, p=parameter: m._parameters.__setitem__(k, p),
+                    lambda m=module, k=key: m._parameters.__setitem__(k, Poison()),
                 )
             yield Mutation(
                 f"new contents of {name}.{key}",
@@ -194,4 +229,5 @@ def modules_of(model: nn.Module) -> Iterator[Mutation]:
                 f"Identity for {name}.{key}",
                 lambda m=module, k=key: m._modules.__setitem__(k, nn.Identity()),
                 lambda m=module, k=key, c=child: m._modules.__setitem__(k, c),
+                lambda m=module, k=key: m._modules.__setitem__(k, Poison()),
             )

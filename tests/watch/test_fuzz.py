@@ -74,7 +74,7 @@ def test_no_change_that_matters_goes_unnoticed(name):
     noticed = needless = 0
     candidates = list(trials(model))
     random.Random(0).shuffle(candidates)
-    for label, change, undo in candidates[:TRIALS]:
+    for label, change, undo, _ in candidates[:TRIALS]:
         change()
         try:
             holds = watched.check()

@@ -1,23 +1,8 @@
 """Guards notice every change of consulted state, and no other."""
 
-import programs_calls
-import programs_library
-import programs_modules
-import programs_state
-import programs_traps
 import pytest
 from program import ids
-
-TABLES = [programs_state, programs_calls, programs_library, programs_modules, programs_traps]
-PROGRAMS = [program for table in TABLES for program in table.PROGRAMS]
-
-
-def changes(kind):
-    return [
-        pytest.param(program, change, id=f"{program.name}: {change}")
-        for program in PROGRAMS
-        for change in getattr(program, kind)
-    ]
+from tables import PROGRAMS, changes
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=ids)

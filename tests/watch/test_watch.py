@@ -299,3 +299,66 @@ def test_calls_spelled_out_are_seen():
     for f in (time.time.__call__, lambda: time.time.__call__(), lambda: list(map(time.time, []))):
         _, watched = _C._watch(f, (), {})
         assert watched.refusals() != []
+
+
+class Thing:
+    pass
+
+
+def test_what_the_program_drops_is_freed_as_without_the_watcher():
+    import functools
+
+    def instance():
+        o = Thing()
+        o.other, o.table = [o], {1: {o}}
+        o.other.clear()
+        o.table.clear()
+        return weakref.ref(o)
+
+    def function():
+        @functools.lru_cache
+        def g(x):
+            return x
+
+        g(1)
+        return weakref.ref(g)
+
+    def class_with_a_cache():
+        class D(Thing):
+            @functools.lru_cache  # noqa: B019
+            def m(self):
+                return 1
+
+        found = weakref.ref(D.m)
+        str(D()), D() == D()
+        del D
+        gc.collect()
+        return found
+
+    def unfinished_generator():
+        def g():
+            yield 1
+
+        it = g()
+        next(it)
+        return weakref.ref(it)
+
+    def stored_by_a_refused_run():
+        global STORED
+        import time
+
+        time.time()
+        STORED = o = Thing()
+        del STORED
+        return weakref.ref(o)
+
+    makers = (
+        instance,
+        function,
+        class_with_a_cache,
+        unfinished_generator,
+        stored_by_a_refused_run,
+    )
+    for make in makers:
+        # Asked inside the call: what is freed late would be seen by the program.
+        assert _C._watch(lambda make=make: make()() is None, (), {})[0], make.__name__

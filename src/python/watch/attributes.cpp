@@ -45,6 +45,11 @@ bool is_opaque_tensor_attribute(const std::string& name) {
   return false;
 }
 
+bool tells_of_gradients(std::string_view name) {
+  return name == "requires_grad" || name == "is_leaf" || name == "grad_fn" || name == "_grad_fn" ||
+         name == "output_nr" || name == "retains_grad";
+}
+
 // Whether `__get__` of this type of descriptor is Python code, which is watched.
 bool has_python_getter(PyTypeObject* kind) {
   if (!is_heap_type(kind)) return false;
@@ -83,6 +88,7 @@ void Recording::read_super_attribute(PyObject* object, PyObject* name) {
   PyTypeObject* start = super->object_type;
   if (!start) return;
   read_type(start, name);
+  read_mro(start);
   PyObject* mro = start->tp_mro;
   bool after = false;
   for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE(mro); ++i) {
@@ -92,6 +98,7 @@ void Recording::read_super_attribute(PyObject* object, PyObject* name) {
       read_type(type, name);
       if (PyObject* found = type->tp_dict ? dict_lookup(type->tp_dict, name, nullptr) : nullptr) {
         know(found, kNoParent);
+        read_descriptor(found);
         return;
       }
     }
@@ -102,18 +109,23 @@ void Recording::read_super_attribute(PyObject* object, PyObject* name) {
 // Metadata is the caller's to guard; what the program put on a tensor in Python is ours.
 void Recording::read_tensor_attribute(PyObject* tensor, PyObject* name) {
   PyTypeObject* type = Py_TYPE(tensor);
+  read_type(type, names().getattribute);
   read_type(type, name);
   PyObject* descriptor = _PyType_Lookup(type, name);
   if (name == names().grad || text_of(name) == "_grad") tensor_grad_read(tensor);
   if (descriptor && Py_TYPE(descriptor) == &PyGetSetDescr_Type) {
     std::string text = text_of(name);
+    if (tells_of_gradients(text)) asked_for_gradients_ = true;
     if (is_opaque_tensor_attribute(text) && !is_born(tensor)) {
       refuse("reads " + path(tensor) + "." + text + ", which is no property of its value");
     }
     return;
   }
-  if (descriptor) know(descriptor, kNoParent);
-  if (descriptor && Py_TYPE(descriptor)->tp_descr_set) return;
+  if (descriptor) {
+    know(descriptor, kNoParent);
+    read_descriptor(descriptor);
+    if (Py_TYPE(descriptor)->tp_descr_set) return;
+  }
   if (is_born(tensor)) return;
   PyObject* dict = instance_dict(tensor);
   if (is_argument(tensor)) {
@@ -205,9 +217,10 @@ void Recording::read_attribute(PyObject* object, PyObject* name, bool generic) {
   PyTypeObject* type = Py_TYPE(object);
   if (PyModule_Check(object) && !generic) {
     PyObject* dict = reinterpret_cast<ModuleObject*>(object)->dict;
+    read_type_of(object);
     if (!PyModule_CheckExact(object)) {  // a module class of its own: torch._VF, torch.ops, ...
+      read_type(type, names().getattribute);
       read_type(type, name);
-      read_type_of(object);
     }
     if (dict && !read_dict(dict, name)) {
       read_dict(dict, names().getattr);
@@ -217,15 +230,22 @@ void Recording::read_attribute(PyObject* object, PyObject* name, bool generic) {
   }
   if (PyType_Check(object)) {
     auto* self = reinterpret_cast<PyTypeObject*>(object);
+    read_type_of(object);
+    read_type(type, names().getattribute);
     read_type(type, name);
     read_type(self, name);
     // `__name__`, `__bases__` and the like belong to the metaclass.
     PyObject* meta = _PyType_Lookup(type, name);
+    if (meta) read_descriptor(meta);
     if (meta && is_heap_type(self) && Py_TYPE(meta)->tp_descr_set && !is_born(object)) {
       read_data_descriptor(object, name, meta);
     }
-    if (PyObject* found = _PyType_Lookup(self, name)) know(found, kNoParent);
-    if (!_PyType_Lookup(self, name)) read_type(type, names().getattr);
+    if (PyObject* found = _PyType_Lookup(self, name)) {
+      know(found, kNoParent);
+      read_descriptor(found);
+    } else {
+      read_type(type, names().getattr);
+    }
     return;
   }
   if (type == &PyFrame_Type) return refuse("looks into a frame");
@@ -233,13 +253,13 @@ void Recording::read_attribute(PyObject* object, PyObject* name, bool generic) {
   if (is_tensor_type(type)) return read_tensor_attribute(object, name);
 
   bool free = needs_no_fact(object);
+  if (!generic) read_type(type, names().getattribute);
   read_type(type, name);
   read_type_of(object);
   PyObject* descriptor = _PyType_Lookup(type, name);
   if (!has_plain_getattr(type) && !generic) {
     if (type->tp_getattro == known_types().slot_getattr_hook ||
         type->tp_getattro == known_types().slot_getattro) {
-      read_type(type, names().getattribute);
       PyObject* hook = _PyType_Lookup(type, names().getattribute);
       if (hook && PyFunction_Check(hook)) return;  // Python code decides, watched
     } else if (!free && !is_simple(object) && !PyMethod_Check(object)) {
@@ -252,6 +272,7 @@ void Recording::read_attribute(PyObject* object, PyObject* name, bool generic) {
   }
   if (descriptor) {
     know(descriptor, kNoParent);
+    read_descriptor(descriptor);
     if (read_data_descriptor(object, name, descriptor)) return;
     PyTypeObject* kind = Py_TYPE(descriptor);
     if (kind->tp_descr_get && !only_binds(kind) && !has_python_getter(kind) && !free) {
@@ -302,6 +323,7 @@ void Recording::write_attribute(PyObject* object, PyObject* name, PyObject* valu
     }
     read_type(type, name);
     PyObject* descriptor = _PyType_Lookup(type, name);
+    if (descriptor) read_descriptor(descriptor);
     if (descriptor && Py_TYPE(descriptor)->tp_descr_set) {
       PyTypeObject* descriptor_type = Py_TYPE(descriptor);
       if (descriptor_type == &PyProperty_Type) return;  // its setter is watched

@@ -3,6 +3,7 @@
 
 #include "internals.h"
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,10 @@ class Call {
   void read_arguments(Callee callee);
   void read_callback(PyObject* callback);
   static bool harmless(Callee callee);
+  // operator.attrgetter and methodcaller (getters.cpp).
+  void call_attribute_getter();
+  void call_method_caller();
+  bool read_getter_over_items(PyObject* getter);
 
   // What it reads and writes.
   void apply(const CalleeModel& model);
@@ -46,7 +51,10 @@ class Call {
   void mutate_key();
   bool changes_nothing(PyObject* container, PyObject* item);
   void update();
+  bool passes_items_to_python() const;
   void is_instance();
+  void read_instance_checks(PyObject* object, PyObject* types);
+  void read_base_classes(std::span<PyObject* const> bases);
   void read_abc_token();
   void take_id(PyObject* object);
   void mark_warning_registry();
@@ -61,6 +69,10 @@ class Call {
   CallArguments& arguments_;
   size_t explicit_from_ = 0;  // where in a_ the arguments begin that the caller wrote
 };
+
+// What a Python function that C code has called gives back to it.
+void on_result_for_c(Recording& recording, const Frame& caller, const Frame& frame,
+                     PyObject* result);
 
 // A new tuple of the items from `from` on.
 PyRef tuple_of(const std::vector<PyObject*>& items, size_t from = 0);

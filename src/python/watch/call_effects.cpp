@@ -10,10 +10,14 @@ void Call::apply(const CalleeModel& model) {
     case Callee::Free:
       return;
     case Callee::Pure:
+      if (name() == "builtins.__build_class__" && a_.size() > 2) {
+        read_base_classes(std::span(a_).subspan(2));
+      }
       return read_values(false);
     case Callee::Op:  // torch.tensor reads lists of lists
-    case Callee::Deep:
       return read_values(true);
+    case Callee::Deep:
+      return read_values(!passes_items_to_python());
     case Callee::Format:
       if (reads_fields(first)) {
         return r_.refuse("formats " + describe_object(first) +
@@ -57,12 +61,14 @@ void Call::apply(const CalleeModel& model) {
     case Callee::Mutate:
       if (!first) return;
       if (is_tensor(first)) return;
+      // What is being printed is marked, and the mark taken away again.
+      if (frame_.copies && PyAnySet_Check(first) && !r_.is_born(first)) return;
       read_values(false, 1);
       if (PyList_CheckExact(first) && method_name() == "append" && a_.size() == 2 &&
           !r_.is_born(first)) {
         return r_.append(first, tuple_of(a_, 1).get());
       }
-      if (compares_items()) r_.read_all(first, /*deep=*/true);
+      if (compares_items() && !passes_items_to_python()) r_.read_all(first, /*deep=*/true);
       if (!r_.is_born(first) && !changes_nothing(first, second))
         r_.mutate(first, method_name(), tuple_of(a_, 1).get());
       return;
@@ -121,6 +127,7 @@ void Call::apply(const CalleeModel& model) {
       return;
     }
     case Callee::GradFunction:
+      r_.note_gradients_asked_for();  // ctx.needs_input_grad
       if (grad_mode()) {
         r_.refuse("applies " + describe_object(first) +
                   ", a custom autograd.Function: its backward is Python code");
@@ -148,7 +155,9 @@ void Call::read_values(bool deep, size_t from) {
     if (!value || is_value(value)) continue;
     if (PyFunction_Check(value)) {
       r_.read_function(value);
-    } else if (!is_simple(value) && !is_tensor(value)) {
+    } else if (is_tensor(value)) {
+      r_.read_protocol(Py_TYPE(value));
+    } else if (!is_simple(value)) {
       r_.read_protocol(Py_TYPE(value));
       r_.read_all(value, deep);
     }
@@ -176,7 +185,8 @@ bool Call::is_python_iterator(PyObject* object) {
 // Whether the change depends on comparisons between items.
 bool Call::compares_items() const {
   std::string how = method_name();
-  return how == "sort" || how == "remove" || how.starts_with("heap");
+  return how == "sort" || how == "remove" || how.find("heap") != std::string::npos ||
+         how.starts_with("insort");
 }
 
 // Whether a format string has fields like "{0.x}" or "{0[x]}".
@@ -262,24 +272,53 @@ void Call::update() {
   r_.effect(EffectKind::Mutate, dict, how.get(), value.get(), "calls " + r_.path(dict) + ".update");
 }
 
+// Whether C code only hands the items on to a Python function, and looks at what that returns.
+bool Call::passes_items_to_python() const {
+  const std::string called = name();
+  PyObject* function = nullptr;
+  if (called == "map" || called == "filter" || called == "_functools.reduce" ||
+      called == "itertools.takewhile" || called == "itertools.dropwhile" ||
+      called == "itertools.filterfalse") {
+    function = argument(0);
+  } else if (called == "builtins.sorted" || called == "builtins.min" || called == "builtins.max" ||
+             called == "list.sort") {
+    size_t named = arguments_.names ? PyTuple_GET_SIZE(arguments_.names) : 0;
+    for (size_t i = 0; i < named; ++i) {
+      if (text_of(PyTuple_GET_ITEM(arguments_.names, i)) == "key")
+        function = a_[a_.size() - named + i];
+    }
+  }
+  if (function && PyMethod_Check(function)) function = PyMethod_GET_FUNCTION(function);
+  return function && PyFunction_Check(function);
+}
+
 void Call::is_instance() {
   PyObject* object = argument(0);
   if (!object) return;
-  if (PyType_Check(callee_) && a_.size() == 3) return;  // type(name, bases, dict)
-  if (!PyType_Check(object)) r_.read_type_of(object);
-  auto read_class = [&](PyObject* type) {
-    r_.read_type(Py_TYPE(type), names().instancecheck);
-    r_.read_type(Py_TYPE(type), names().subclasscheck);
-  };
-  if (PyObject* types = argument(1)) {
-    if (PyTuple_Check(types)) {
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); ++i) {
-        if (!PyTuple_Check(PyTuple_GET_ITEM(types, i))) read_class(PyTuple_GET_ITEM(types, i));
-      }
-    } else {
-      read_class(types);
+  if (PyType_Check(callee_)) {
+    if (a_.size() != 3) return r_.read_type_of(object);
+    if (PyTuple_Check(a_[1])) {
+      read_base_classes({&PyTuple_GET_ITEM(a_[1], 0), static_cast<size_t>(Py_SIZE(a_[1]))});
     }
+    return;  // type(name, bases, dict)
   }
+  if (PyObject* types = argument(1)) read_instance_checks(object, types);
+}
+
+void Call::read_instance_checks(PyObject* object, PyObject* types) {
+  PyRef alternatives;
+  if (std::string_view(Py_TYPE(types)->tp_name) == "types.UnionType") {
+    alternatives = PyRef::steal(PyObject_GetAttrString(types, "__args__"));
+    types = alternatives.get();
+  }
+  if (!PyTuple_Check(types)) return r_.read_instance_check(object, types);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); ++i) {
+    read_instance_checks(object, PyTuple_GET_ITEM(types, i));
+  }
+}
+
+void Call::read_base_classes(std::span<PyObject* const> bases) {
+  for (PyObject* base : bases) r_.read_base_class(base);
 }
 
 // Answers about abstract base classes are cached, and the token counts registrations.

@@ -190,6 +190,8 @@ bool Call::handle_objects() {
   if (types.lru_cache && type == types.lru_cache) return call_lru_cache();
   if (is_ours(type)) return true;  // calls through: what it runs is watched as such
   std::string name = type->tp_name;
+  if (name == "operator.attrgetter" && a_.size() == 1) return call_attribute_getter(), true;
+  if (name == "operator.methodcaller" && a_.size() == 1) return call_method_caller(), true;
   if (name == "operator.itemgetter" && !a_.empty()) {
     numbers({});
     r_.read_type_of(a_[0]);
@@ -208,7 +210,13 @@ bool Call::handle_objects() {
       return true;
     }
   }
-  return false;
+  // Objects of C types that can be called.
+  CalleeModel listed = find_callee_by_name(qualified_type_name(type) + ".__call__");
+  if (listed.callee == Callee::Unknown) return false;
+  numbers(listed);
+  read_arguments(listed.callee);
+  apply(listed);
+  return true;
 }
 
 // fulgurite's own compiled functions and bindings.
@@ -300,6 +308,19 @@ void Call::read_callback(PyObject* callback) {
     }
     if (function) return read_callback(function.get());
   } else if (std::string_view(type->tp_name) == "operator.itemgetter") {
+    return;
+  } else if (std::string_view(type->tp_name) == "operator.attrgetter") {
+    if (read_getter_over_items(callback)) return;
+  } else if (std::string_view(type->tp_name) == "functools.KeyWrapper") {
+    std::vector<PyObject*> behind;  // the function to compare with
+    auto collect = [](PyObject* one, void* found) {
+      static_cast<std::vector<PyObject*>*>(found)->push_back(one);
+      return 0;
+    };
+    type->tp_traverse(callback, collect, &behind);
+    for (PyObject* one : behind) {
+      if (!PyType_Check(one)) read_callback(one);
+    }
     return;
   } else if (is_heap_type(type)) {
     PyObject* method = _PyType_Lookup(type, names().call);

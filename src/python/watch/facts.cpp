@@ -61,6 +61,21 @@ bool set_matches(PyObject* set, PyObject* expected) {
   return true;
 }
 
+// Both tuples or null; `used` as in FactKind::FunctionCode.
+bool defaults_match(PyObject* now, PyObject* then, Py_ssize_t used) {
+  if (now == then || used == 0) return true;
+  if (!now || !then || !PyTuple_Check(now)) return false;
+  const Py_ssize_t count = PyTuple_GET_SIZE(then), present = PyTuple_GET_SIZE(now);
+  if (used == kAllDefaults && present != count) return false;
+  for (Py_ssize_t i = 1; i <= count; ++i) {
+    if (used != kAllDefaults && (used >> i & 1) == 0) continue;
+    PyObject* wanted = PyTuple_GET_ITEM(then, count - i);
+    if (i > present || !matches(PyTuple_GET_ITEM(now, present - i), wanted, match_by(wanted)))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 PyObject* ordered_keys(PyObject* ordered) {
@@ -197,13 +212,16 @@ bool fact_holds(const Fact& fact, const std::vector<PyRef>& slots, PyRef* found)
       return PyList_GET_SIZE(holder) == fact.number;
     case FactKind::SetAll:
       return set_matches(holder, expected);
+    case FactKind::Mro: {
+      PyObject* mro = reinterpret_cast<PyTypeObject*>(holder)->tp_mro;
+      return mro && items_match(&PyTuple_GET_ITEM(mro, 0), PyTuple_GET_SIZE(mro), expected);
+    }
     case FactKind::SetContains:
       return set_contains(holder, fact.key.get()) == (fact.number != 0);
     case FactKind::FunctionCode: {
       auto* function = reinterpret_cast<PyFunctionObject*>(holder);
       return function->func_code == expected && function->func_kwdefaults == fact.key.get() &&
-             (function->func_defaults == fact.extra.get() ||
-              values_equal(function->func_defaults, fact.extra.get()));
+             defaults_match(function->func_defaults, fact.extra.get(), fact.number);
     }
     default:
       break;
@@ -278,18 +296,25 @@ std::string current_value(const Fact& fact, const std::vector<PyRef>& slots) {
       return describe_object(find(fact, holder, nullptr).get());
     case FactKind::CachedCall:
       return describe_object(lru_cached_result(fact.extra.get(), fact.key.get()));
+    case FactKind::Mro:
+      return "another order";
   }
   return "?";
 }
 
 const char* fact_kind_name(FactKind kind) {
-  static constexpr const char* names[] = {
-      "dict_item",    "dict_all",      "dict_length",    "ordered_all",      "type_attribute",
-      "cell",         "list_all",      "list_length",    "list_item",        "set_all",
-      "set_contains", "slot",          "getset",         "function",         "call_result",
-      "type_of",      "instance_dict", "weak_reference", "context_variable", "tuple_item",
-      "cached_call"};
-  static_assert(std::size(names) == static_cast<size_t>(FactKind::CachedCall) + 1);
+  static constexpr const char* names[] = {"dict_item",        "dict_all",
+                                          "dict_length",      "ordered_all",
+                                          "type_attribute",   "cell",
+                                          "list_all",         "list_length",
+                                          "list_item",        "set_all",
+                                          "set_contains",     "slot",
+                                          "getset",           "function",
+                                          "call_result",      "type_of",
+                                          "instance_dict",    "weak_reference",
+                                          "context_variable", "tuple_item",
+                                          "cached_call",      "mro"};
+  static_assert(std::size(names) == static_cast<size_t>(FactKind::Mro) + 1);
   return names[static_cast<size_t>(kind)];
 }
 

@@ -77,6 +77,7 @@ void GuardTable::compile() {
         by_dict[holder].push_back(i);
         break;
       case FactKind::TypeAttribute:
+      case FactKind::Mro:
         by_type[holder].push_back(i);
         break;
       case FactKind::Cell:
@@ -163,12 +164,19 @@ bool GuardTable::all_hold(uint32_t begin, uint32_t end) const {
 }
 
 bool GuardTable::check() {
-  for (const Word& word : words_) {
+  // After other work nothing of this is in the processor's caches; the loads need not wait for one
+  // another.
+  constexpr size_t kAhead = 24;
+  for (size_t i = 0; i < words_.size(); ++i) {
+    if (i + kAhead < words_.size()) __builtin_prefetch(words_[i + kAhead].address);
+    const Word& word = words_[i];
     if (*word.address != word.expected && !fact_holds(facts_[word.fact], no_slots)) [[unlikely]] {
       return false;
     }
   }
-  for (DictGroup& group : dicts_) {
+  for (size_t i = 0; i < dicts_.size(); ++i) {
+    if (i + kAhead < dicts_.size()) __builtin_prefetch(&dicts_[i + kAhead].dict->ma_version_tag);
+    DictGroup& group = dicts_[i];
     if (group.dict->ma_version_tag != group.tag) [[unlikely]] {
       if (!all_hold(group.begin, group.end)) return false;
       group.tag = group.dict->ma_version_tag;

@@ -40,14 +40,16 @@ enum class FactKind : uint8_t {
   SetContains,    // number: whether key is in it
   Slot,           // a __slots__ or other object member, through descriptor `extra`
   Getset,         // a getset attribute of an audited type, through descriptor `extra`
-  FunctionCode,   // expected: code, extra: defaults, key: kwdefaults
-  CallResult,     // an audited query without state: holder(*extra)
-  TypeOf,         // type(holder)
-  InstanceDict,   // the object that is holder.__dict__
+  FunctionCode,  // expected: code, key: kwdefaults, extra: defaults; number: a bit for each default
+                 // that was used, counted from the end (the last is bit 1)
+  CallResult,    // an audited query without state: holder(*extra)
+  TypeOf,        // type(holder)
+  InstanceDict,  // the object that is holder.__dict__
   WeakReference,  // what a weakref points to
   ContextVariable,
   TupleItem,   // number: index
   CachedCall,  // holder: the results of lru_cache `extra`; expected: the one under key
+  Mro,         // the method resolution order of a class; expected: tuple
 };
 
 // A place in a program, resolved to a line only when someone asks.
@@ -76,6 +78,8 @@ struct Fact {
   std::string text{};     // of a dynamic fact: its access, as its objects are not kept
   bool is_dynamic() const { return slot >= 0 || holder_slot >= 0 || by == MatchBy::Same; }
 };
+
+constexpr Py_ssize_t kAllDefaults = -1;
 
 // Stands for an item of a ListAll or DictAll that a fact of its own is about.
 PyObject* any_item();

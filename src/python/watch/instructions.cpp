@@ -98,6 +98,7 @@ class Step {
       case UNARY_POSITIVE:
       case UNARY_NEGATIVE:
       case UNARY_INVERT:
+        require_audited_type(peek(1));
         r_.read_protocol(Py_TYPE(peek(1)));
         r_.read_type_of(peek(1));
         return;
@@ -114,6 +115,7 @@ class Step {
         return get_iterator();
       case FOR_ITER:
         frame_.pending = FOR_ITER;
+        frame_.iterator = peek(1);
         return advance(peek(1));
       case SEND:
         return advance(peek(2));
@@ -139,6 +141,22 @@ class Step {
         return r_.read_all(peek(2));
       case MATCH_CLASS:
         return match_class();
+      case CHECK_EXC_MATCH:
+      case CHECK_EG_MATCH:
+        return r_.read_mro(Py_TYPE(peek(2)));
+      case LOAD_BUILD_CLASS:
+        r_.read_dict(f_->f_builtins, names().build_class);
+        return;
+      case BUILD_SET:
+        for (int i = 1; i <= argument; ++i) r_.read_key(peek(i));
+        return;
+      case BUILD_MAP:
+        for (int i = 1; i <= argument; ++i) r_.read_key(peek(2 * i));
+        return;
+      case SET_ADD:
+        return r_.read_key(peek(1));
+      case MAP_ADD:
+        return r_.read_key(peek(2));
       case FORMAT_VALUE:
         return format(argument & 4 ? peek(2) : peek(1));
       case BEFORE_WITH:
@@ -187,6 +205,13 @@ class Step {
   PyObject* name() const { return PyTuple_GET_ITEM(f_->f_code->co_names, argument_); }
   PyObject* local_name() const {
     return PyTuple_GET_ITEM(f_->f_code->co_localsplusnames, argument_);
+  }
+
+  // A tensor: what happens is an operator, unless its class says otherwise.
+  bool takes_over(PyObject* object) {
+    if (!is_tensor(object)) return false;
+    r_.read_protocol(Py_TYPE(object));
+    return true;
   }
 
   void load_name() {
@@ -240,11 +265,12 @@ class Step {
     PyObject* key = peek(1);
     PyTypeObject* type = Py_TYPE(container);
     frame_.pending = BINARY_SUBSCR;
-    if (is_tensor(container)) return;
+    if (takes_over(container)) return;
     if (PyTuple_Check(container) && !is_heap_type(type)) return;  // structseqs included
     r_.read_type(type, names().getitem);
     r_.read_type_of(container);
     if (PyDict_Check(container)) {
+      r_.read_key(key);
       PyObject* found = r_.read_dict(container, key);
       if (!found && !PyDict_CheckExact(container)) missing(container, key);
     } else if (PyList_Check(container)) {
@@ -252,6 +278,9 @@ class Step {
     } else if (is_heap_type(type) || PyType_Check(container)) {
       if (PyTuple_Check(container)) return;
       PyObject* method = _PyType_Lookup(type, names().getitem);
+      if (!method && PyType_Check(container)) {
+        return r_.read_attribute(container, names().class_getitem);
+      }
       if (method && !PyFunction_Check(method)) r_.read_all(container);
     } else if (!is_value(container)) {
       if (is_ndarray(container) || type == known_types().deque) {
@@ -277,9 +306,10 @@ class Step {
 
   void contains() {
     PyObject* container = peek(1);
-    if (is_tensor(container)) return;
+    if (takes_over(container)) return;
     r_.read_type(Py_TYPE(container), names().contains);
     r_.read_protocol(Py_TYPE(peek(2)));
+    r_.read_key(peek(2));
     r_.read_type_of(container);
     r_.read_contains(container, peek(2));
   }
@@ -302,7 +332,7 @@ class Step {
   void compare() {
     for (int i = 1; i <= 2; ++i) {
       PyObject* operand = peek(i);
-      if (is_value(operand) || is_tensor(operand)) continue;
+      if (is_value(operand) || takes_over(operand)) continue;
       r_.read_protocol(Py_TYPE(operand));
       r_.read_type_of(operand);
       if (!is_simple(operand)) r_.read_all(operand, true);
@@ -323,15 +353,17 @@ class Step {
       }
     }
     bool in_place = argument_ >= 13;
+    if (PyUnicode_Check(peek(2)) || PyBytes_Check(peek(2))) format(peek(1));  // "%s" % value
     for (int i = 1; i <= 2; ++i) {
       PyObject* operand = peek(i);
-      if (is_value(operand) || is_tensor(operand)) continue;
+      if (is_value(operand) || takes_over(operand)) continue;
       PyTypeObject* type = Py_TYPE(operand);
       if (is_heap_type(type)) {
         r_.read_type(type, methods[argument_ % 13][i == 2 ? 0 : 1]);
         if (in_place && i == 2) r_.read_type(type, methods[argument_ % 13][2]);
         r_.read_type_of(operand);
       }
+      require_audited_type(operand);
       r_.read_all(operand);
     }
     PyObject* left = peek(2);
@@ -347,8 +379,17 @@ class Step {
     }
   }
 
+  // The arithmetic of a C type may depend on more than its operands: that of decimals does.
+  void require_audited_type(PyObject* operand) {
+    PyTypeObject* type = Py_TYPE(operand);
+    if (is_heap_type(type) || is_simple(operand) || PyDictViewSet_Check(operand)) return;
+    if (find_callee_by_name(qualified_type_name(type)).callee == Callee::Unknown) {
+      r_.refuse("computes with a " + type_text(operand) + ", a C type that is not audited");
+    }
+  }
+
   void truth(PyObject* object) {
-    if (object == Py_True || object == Py_False || is_value(object) || is_tensor(object)) return;
+    if (object == Py_True || object == Py_False || is_value(object) || takes_over(object)) return;
     PyTypeObject* type = Py_TYPE(object);
     r_.read_type(type, names().bool_);
     r_.read_type(type, names().len);
@@ -358,7 +399,7 @@ class Step {
 
   void get_iterator() {
     PyObject* object = peek(1);
-    if (is_tensor(object) || is_value(object)) return;
+    if (is_value(object) || takes_over(object)) return;
     r_.read_type(Py_TYPE(object), names().iter);
     r_.read_type(Py_TYPE(object), names().getitem);
     r_.read_type_of(object);
@@ -376,7 +417,7 @@ class Step {
   }
 
   void take_all(PyObject* object) {
-    if (is_tensor(object) || is_value(object)) return;
+    if (is_value(object) || takes_over(object)) return;
     r_.read_type(Py_TYPE(object), names().iter);
     r_.read_type_of(object);
     r_.read_all(object);
@@ -403,8 +444,8 @@ class Step {
     PyObject* subject = peek(3);
     PyObject* type = peek(2);
     PyObject* keywords = peek(1);
-    if (!PyType_Check(subject)) r_.read_type_of(subject);
     if (!PyType_Check(type)) return;
+    r_.read_instance_check(subject, type);
     PyRef match_args = PyRef::steal(PyUnicode_InternFromString("__match_args__"));
     r_.read_attribute(type, match_args.get());
     auto read_names = [&](PyObject* attributes) {
@@ -419,7 +460,7 @@ class Step {
   }
 
   void format(PyObject* object) {
-    if (is_value(object) || is_tensor(object)) return;
+    if (is_value(object) || takes_over(object)) return;
     r_.read_protocol(Py_TYPE(object));
     r_.read_type_of(object);
     if (!is_simple(object)) r_.read_all(object, true);
@@ -459,8 +500,9 @@ class Step {
   }
 
   void store_item(PyObject* container, PyObject* key, PyObject* value) {
-    if (is_tensor(container)) return;  // an operator
+    if (takes_over(container)) return;  // an operator
     PyTypeObject* type = Py_TYPE(container);
+    r_.read_key(key);
     PyObject* hook = value ? names().setitem : names().delitem;
     r_.read_type(type, hook);
     if (is_heap_type(type)) {

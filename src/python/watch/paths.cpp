@@ -156,6 +156,8 @@ std::string PathPrinter::access(const Fact& fact, int depth) const {
       return holder + "[" + std::to_string(fact.number) + "]";
     case FactKind::CachedCall:
       return "the cached " + describe_object(fact.extra.get()) + " of " + describe_object(key);
+    case FactKind::Mro:
+      return holder + ".__mro__";
   }
   return "?";
 }
@@ -179,6 +181,8 @@ std::string PathPrinter::expression(const Fact& fact) const {
     }
     case FactKind::FunctionCode:
       return left + " and defaults unchanged";
+    case FactKind::Mro:
+      return left + " unchanged";
     case FactKind::InstanceDict:
       return fact.expected ? left + " is the same dict" : left + " is empty";
     default:

@@ -1,6 +1,7 @@
-// Which facts the reads of dicts, lists, sets, cells, functions and types leave behind.
+// Which facts the reads of dicts, lists, sets and cells leave behind.
 #include "internals.h"
 
+#include <string_view>
 #include <utility>
 
 #include "opcodes.h"
@@ -78,44 +79,6 @@ void Recording::follow_number_reads(Frame& frame, int opcode) {
   for (int fact : reads) numbers.sink()->fix(varying_facts_.at(fact));
 }
 
-void Recording::read_type(PyTypeObject* type, PyObject* name) {
-  PyObject* object = reinterpret_cast<PyObject*>(type);
-  if (!is_heap_type(type) || has_fact(FactKind::TypeAttribute, object, name)) return;
-  if (is_born(object) || was_written(object, name)) return;
-  PyObject* found = _PyType_Lookup(type, name);
-  add_fact(FactKind::TypeAttribute, object, name, found, match_by(found));
-}
-
-void Recording::read_type(PyTypeObject* type, const char* name) {
-  if (!is_heap_type(type)) return;
-  PyRef interned = PyRef::steal(PyUnicode_InternFromString(name));
-  read_type(type, interned.get());
-}
-
-void Recording::read_protocol(PyTypeObject* type) {
-  if (!is_heap_type(type) || is_tensor_type(type) || !protocols_.insert(type).second) return;
-  static const char* const special[] = {"__iter__",        "__next__",     "__len__",
-                                        "__getitem__",     "__contains__", "__bool__",
-                                        "__eq__",          "__ne__",       "__lt__",
-                                        "__le__",          "__gt__",       "__ge__",
-                                        "__hash__",        "__index__",    "__int__",
-                                        "__float__",       "__complex__",  "__call__",
-                                        "__str__",         "__repr__",     "__format__",
-                                        "__add__",         "__radd__",     "__mul__",
-                                        "__rmul__",        "__abs__",      "__round__",
-                                        "__reversed__",    "__fspath__",   "__bytes__",
-                                        "__length_hint__", "keys",         "__torch_function__"};
-  keep(reinterpret_cast<PyObject*>(type));
-  for (const char* name : special) read_type(type, name);
-}
-
-void Recording::read_type_of(PyObject* object) {
-  PyTypeObject* type = Py_TYPE(object);
-  if (!is_heap_type(type) || needs_no_fact(object) || is_tensor(object)) return;
-  if (has_fact(FactKind::TypeOf, object, nullptr)) return;
-  add_fact(FactKind::TypeOf, object, nullptr, reinterpret_cast<PyObject*>(type), MatchBy::Identity);
-}
-
 void Recording::read_cell(PyObject* cell, PyObject* name) {
   if (is_born(cell) || was_written(cell, nullptr)) return;
   if (has_fact(FactKind::Cell, cell, nullptr))
@@ -123,19 +86,6 @@ void Recording::read_cell(PyObject* cell, PyObject* name) {
   PyObject* value = PyCell_GET(cell);
   add_fact(FactKind::Cell, cell, nullptr, value, match_by(value), name);
   note_number_read(FactKind::Cell, cell, nullptr);
-}
-
-void Recording::read_function(PyObject* object) {
-  if (is_born(object) || has_fact(FactKind::FunctionCode, object, nullptr)) return;
-  auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  {
-    Fact& fact =
-        add_fact(FactKind::FunctionCode, object, nullptr, function->func_code, MatchBy::Identity);
-    fact.key = PyRef::borrow(function->func_kwdefaults);
-    fact.extra = PyRef::borrow(function->func_defaults);
-  }
-  know(object, kNoParent);
-  if (function->func_kwdefaults) read_all(function->func_kwdefaults);
 }
 
 void Recording::read_list_item(PyObject* list, PyObject* index) {
@@ -200,6 +150,7 @@ void Recording::read_contains(PyObject* container, PyObject* key) {
 // The items of a container, in order; with `deep` those of the containers inside it as well.
 void Recording::read_all(PyObject* container, bool deep, int depth) {
   container = behind_proxy(container);
+  if (deep && is_born(container)) read_behind(container, depth);
   if (depth > 6) return refuse("reads a structure that is nested too deeply");
   PyTypeObject* type = Py_TYPE(container);
   bool no_fact = needs_no_fact(container) || all_written_.count(container);
@@ -236,6 +187,7 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
     Py_ssize_t position = 0;
     while (PyDict_Next(container, &position, &key, &value)) read_all(value, deep, depth + 1);
   } else if (PyAnySet_Check(container)) {
+    if (deep) read_items_of_set(container);
     if (no_fact || type == &PyFrozenSet_Type) return;
     if (has_fact(FactKind::SetAll, container, nullptr)) return;
     PyRef items = PyRef::steal(PyTuple_New(PySet_GET_SIZE(container)));
@@ -251,6 +203,8 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(container); ++i) {
       read_all(PyTuple_GET_ITEM(container, i), deep, depth + 1);
     }
+  } else if (deep && read_object_inside(container, depth)) {
+    return;
   } else if (no_fact || is_simple(container) || is_tensor(container)) {
     return;
   } else if (deep && is_heap_type(type) && !PyIter_Check(container)) {
@@ -272,6 +226,64 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
     refuse("advances an iterator that was made before the call");
   } else if (type->tp_as_buffer && type->tp_as_buffer->bf_getbuffer && !is_value(container)) {
     refuse("reads the buffer of a " + std::string(type->tp_name));
+  }
+}
+
+// What C code shows and compares of an object whose inside it knows. False for other objects.
+bool Recording::read_object_inside(PyObject* object, int depth) {
+  PyTypeObject* type = Py_TYPE(object);
+  const KnownTypes& types = known_types();
+  const bool is_exception = PyExceptionInstance_Check(object);
+  const bool is_namespace =
+      types.simple_namespace && PyType_IsSubtype(type, types.simple_namespace);
+  const bool is_partial = types.partial && PyType_IsSubtype(type, types.partial);
+  if (!is_exception && !is_namespace && !is_partial) return false;
+  read_type_of(object);
+  read_protocol(type);
+  if (is_namespace) {
+    if (PyObject* dict = instance_dict(object)) read_all(dict, /*deep=*/true, depth + 1);
+    return true;
+  }
+  for (const char* field : {is_exception ? "args" : "func", "args", "keywords"}) {
+    if (is_exception && std::string_view(field) != "args") continue;
+    PyRef name = PyRef::steal(PyUnicode_InternFromString(field));
+    read_attribute(object, name.get(), /*generic=*/true);
+    ErrorAside aside;
+    PyRef part = PyRef::steal(PyObject_GenericGetAttr(object, name.get()));
+    if (!part) PyErr_Clear();
+    if (part) read_all(part.get(), /*deep=*/true, depth + 1);
+  }
+  return true;
+}
+
+void Recording::read_items_of_set(PyObject* set) {
+  PyObject* item;
+  Py_hash_t hash;
+  Py_ssize_t position = 0;
+  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+    if (is_heap_type(Py_TYPE(item)) && !PyType_Check(item)) read_all(item, /*deep=*/true);
+  }
+}
+
+namespace {
+
+int collect(PyObject* object, void* found) {
+  static_cast<std::vector<PyObject*>*>(found)->push_back(object);
+  return 0;
+}
+
+}  // namespace
+
+// C code that looks at the items of a view or an iterator looks at what stands behind it.
+void Recording::read_behind(PyObject* object, int depth) {
+  PyTypeObject* type = Py_TYPE(object);
+  const bool is_view = PyDictViewSet_Check(object) || type == &PyDictValues_Type;
+  const bool is_iterator = PyIter_Check(object) && !PyGen_Check(object) && !is_heap_type(type);
+  if ((!is_view && !is_iterator) || type->tp_traverse == nullptr) return;
+  std::vector<PyObject*> behind;
+  type->tp_traverse(object, collect, &behind);
+  for (PyObject* one : behind) {
+    if (!PyFunction_Check(one)) read_all(one, /*deep=*/true, depth + 1);
   }
 }
 

@@ -23,13 +23,36 @@ uint64_t version_now() {
 const Names& names() {
   static const Names table = [] {
     auto s = PyUnicode_InternFromString;
-    return Names{
-        s("__dict__"),    s("__class__"),         s("__getattr__"),      s("__getattribute__"),
-        s("__setattr__"), s("__delattr__"),       s("__call__"),         s("__getitem__"),
-        s("__setitem__"), s("__delitem__"),       s("__iter__"),         s("__next__"),
-        s("__bool__"),    s("__len__"),           s("__contains__"),     s("__enter__"),
-        s("__exit__"),    s("__missing__"),       s("__init__"),         s("__new__"),
-        s("grad"),        s("__instancecheck__"), s("__subclasscheck__")};
+    return Names{s("__dict__"),
+                 s("__class__"),
+                 s("__getattr__"),
+                 s("__getattribute__"),
+                 s("__setattr__"),
+                 s("__delattr__"),
+                 s("__call__"),
+                 s("__getitem__"),
+                 s("__setitem__"),
+                 s("__delitem__"),
+                 s("__iter__"),
+                 s("__next__"),
+                 s("__bool__"),
+                 s("__len__"),
+                 s("__contains__"),
+                 s("__enter__"),
+                 s("__exit__"),
+                 s("__missing__"),
+                 s("__init__"),
+                 s("__new__"),
+                 s("grad"),
+                 s("__instancecheck__"),
+                 s("__subclasscheck__"),
+                 s("__get__"),
+                 s("__set__"),
+                 s("__delete__"),
+                 s("__hash__"),
+                 s("__eq__"),
+                 s("__build_class__"),
+                 s("__class_getitem__")};
   }();
   return table;
 }
@@ -87,13 +110,16 @@ bool Recording::is_born(PyObject* object) const {
 
 void Recording::keep(PyObject* object) { kept_.push_back(PyRef::borrow(object)); }
 
-// Known objects are owned until the recording ends, so that their addresses stay theirs.
+// Known objects are owned until the recording ends, so that their addresses stay theirs. Those born
+// during the run are not: the program decides how long they live.
 void Recording::know(PyObject* object, int parent) {
   if (!object) return;
   if (!PyTuple_Check(object) && is_value(object)) return;
   if (parent >= 0 && is_argument(object)) reach_argument(object, parent);
-  if (!known_.emplace(object, parent).second) return;
-  Py_INCREF(object);
+  if (!is_born(object)) {
+    if (!known_.emplace(object, parent).second) return;
+    Py_INCREF(object);
+  }
   if (PyTuple_Check(object)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
       know(PyTuple_GET_ITEM(object, i), parent);
@@ -252,6 +278,8 @@ void Recording::effect(EffectKind kind, PyObject* holder, PyObject* key, PyObjec
   }
   numbers.fix_in(key);
   numbers.fix_in(value);
+  // Nobody will do again what a refused run did; its values may go when the program lets them go.
+  if (!refusals_.empty()) value = nullptr;
   effects_.push_back({kind, PyRef::borrow(holder), PyRef::borrow(key), PyRef::borrow(value),
                       std::move(text), locate(here()), holder && is_born(holder),
                       holder && all_written_.count(holder) != 0, std::exchange(storing_, -1)});
@@ -268,6 +296,9 @@ void Recording::refuse(const std::string& what) {
   if (over) return;
   SourceLocation where = locate(here());
   if (!refusal_texts_.insert(what + "\n" + where.file + std::to_string(where.line)).second) return;
+  if (refusals_.empty()) {
+    for (Effect& effect : effects_) effect.value = PyRef();
+  }
   refusals_.push_back({what, where});
   if (refusals_.size() >= kMostRefusals) over = true;
 }
@@ -354,6 +385,7 @@ void Recording::finish(Observation& out) {
   out.pure_parts = std::move(pure_parts_);
   out.refusals = std::move(refusals_);
   out.opcodes = opcodes;
+  out.asked_for_gradients = asked_for_gradients_;
   hand_over_slots(out);
   std::vector<PyRef> tensors;  // facts own all but those inside defaults and the like
   for (const TensorRead& read : out.tensors) {

@@ -33,13 +33,14 @@ struct Frame {
   int pending = 0;                          // the opcode whose result the next event will show
   PyRef callee;                             // of a pending CALL
   PyRef arguments;                          // of a pending call of an audited query
+  PyObject* iterator = nullptr;             // of a pending FOR_ITER; the stack owns it
   std::unique_ptr<NumberStep> number_step;  // of an instruction with a number that varies
   PyObject* keyword_names = nullptr;
-  bool user = false;             // outside torch, fulgurite and the standard library
-  bool copies = false;           // in copy.py, whose use of identity does not show in its results
-  bool wrote = false;            // the instruction that runs now has recorded an effect
-  bool muted = false;            // inside a function whose whole effect is already recorded
-  PyRef candidate;               // what a part would be: the function, or the module that is called
+  bool user = false;    // outside torch, fulgurite and the standard library
+  bool copies = false;  // uses identity only to recognise objects (copy, reprlib, dataclasses)
+  bool wrote = false;   // the instruction that runs now has recorded an effect
+  bool muted = false;   // inside a function whose whole effect is already recorded
+  PyRef candidate;      // what a part would be: the function, or the module that is called
   size_t impure = 0, parts = 0;  // Recording's counts when it began
   int number = -1;               // the running instruction gives this number (arithmetic.h)
   int operation = -1;  // ... or computes one: a Binary or Unary node of `left` and `right`
@@ -75,14 +76,29 @@ class Recording {
   void read_type(PyTypeObject* type, const char* name);
   void read_protocol(PyTypeObject* type);  // every special method C code may look up
   void read_type_of(PyObject* object);
+  // Which classes an object of this one is an instance of.
+  void read_mro(PyTypeObject* type);
+  // isinstance(object, type), issubclass(object, type)
+  void read_instance_check(PyObject* object, PyObject* type);
+  // What a class that derives from this one asks it.
+  void read_base_class(PyObject* base);
+  // How an object that is found in a class behaves there.
+  void read_descriptor(PyObject* found);
+  // A key or item whose hash and equality are asked.
+  void read_key(PyObject* key);
   void read_cell(PyObject* cell, PyObject* name);
   void read_function(PyObject* function);
+  // Which defaults became arguments of a frame of it that begins.
+  void read_defaults(PyObject* function, const _PyInterpreterFrame* frame);
   void read_attribute(PyObject* object, PyObject* name, bool generic = false);
   void read_list_item(PyObject* list, PyObject* index);
   void read_length(PyObject* container);
   void read_contains(PyObject* container, PyObject* key);
   void read_all(PyObject* container, bool deep = false, int depth = 0);
   void read_order(PyObject* ordered_dict);
+  void read_items_of_set(PyObject* set);
+  bool read_object_inside(PyObject* object, int depth);
+  void read_behind(PyObject* view_or_iterator, int depth);
   void read_weak_reference(PyObject* reference);
   void read_context_variable(PyObject* variable);
   // Of an lru_cache; false if it has no result for the key yet.
@@ -132,6 +148,7 @@ class Recording {
   void refuse(const std::string& what);
   void stop_if_too_long();
   size_t effect_count() const { return effects_.size(); }
+  void note_gradients_asked_for() { asked_for_gradients_ = true; }
   void tensor_grad_read(PyObject* tensor);
   void grad_access(PyObject* tensor);  // before `.grad` is read or set
   // Whether storing `value` where `current` is leaves everything as it was.
@@ -228,6 +245,7 @@ class Recording {
   std::vector<Refusal> refusals_;
   std::unordered_set<std::string> refusal_texts_;
   std::unordered_set<PyObject*> grads_read_;
+  bool asked_for_gradients_ = false;
   void (*on_grad_access_)(PyObject* tensor, void* context) = nullptr;
   void* grad_context_ = nullptr;
   const std::unordered_set<std::string>* places_ = nullptr;
@@ -255,7 +273,8 @@ class Recording {
 struct Names {
   PyObject *dict, *class_, *getattr, *getattribute, *setattr, *delattr, *call, *getitem, *setitem,
       *delitem, *iter, *next, *bool_, *len, *contains, *enter, *exit, *missing, *init, *new_, *grad,
-      *instancecheck, *subclasscheck;
+      *instancecheck, *subclasscheck, *get, *set, *delete_, *hash, *eq, *build_class,
+      *class_getitem;
 };
 const Names& names();
 

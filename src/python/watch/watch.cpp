@@ -12,8 +12,7 @@
 #include <memory>
 #include <string_view>
 
-#include "callees.h"
-#include "events.h"
+#include "call.h"
 #include "track.h"
 
 namespace fulgurite::python {
@@ -75,6 +74,10 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
     case PyTrace_RETURN:
       if (current && current->frame == frame->f_frame) {
         r.end_part(*current, argument != nullptr);
+        if (argument && current->frame->is_entry && !current->muted && r.frames.size() > 1) {
+          ErrorAside aside;
+          on_result_for_c(r, r.frames[r.frames.size() - 2], *current, argument);
+        }
         if (r.numbers.any()) number_return(r, argument);
         number_raise(r, *current);
         frame->f_trace_opcodes = current->saved_trace_opcodes;
@@ -177,7 +180,9 @@ void on_frame(Recording& r, PyFrameObject* object) {
   const char* file = PyUnicode_AsUTF8AndSize(code->co_filename, &length);
   if (!file) PyErr_Clear();
   frame.user = file && !is_library_file({file, static_cast<size_t>(length)});
-  frame.copies = !frame.user && std::string_view(file ? file : "").ends_with("/copy.py");
+  const std::string_view path(file ? file : "");
+  frame.copies = !frame.user && (path.ends_with("/copy.py") || path.ends_with("/reprlib.py") ||
+                                 path.ends_with("/dataclasses.py"));
   if (!r.frames.empty() && r.frames.back().number_step)
     r.frames.back().number_step->delegated = true;
   r.frames.push_back(std::move(frame));
@@ -212,6 +217,7 @@ void on_frame(Recording& r, PyFrameObject* object) {
     }
   }
   r.read_function(function);
+  r.read_defaults(function, f);
   // Entered from C: the type of one of the first arguments made C choose this method.
   int named = code->co_argcount + code->co_kwonlyargcount;
   for (int i = 0; i < named && i < code->co_nlocalsplus; ++i) {

@@ -163,6 +163,7 @@ struct Observation {
   // them was called from another one.
   std::vector<PyRef> pure_parts;
   std::vector<TensorRead> tensors;
+  bool asked_for_gradients = false;  // the program read requires_grad or the like of some tensor
   size_t opcodes = 0;
   // Nodes whose numbers are read anew for each call, and where: for GuardProgram::number.
   std::vector<std::pair<int, uint32_t>> numbers;
