@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import fulgurite
-from bench import model, specialisations
+from bench import in_place, model, specialisations
 from bench.calls import CASES, Case
 from bench.measure import Timing, interleaved
 
@@ -49,8 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="only list the names")
     arguments = parser.parse_args(argv)
     known = {
-        **{c.name: c for c in (*CASES, *model.STEPS)},
-        **dict.fromkeys((*FIRST_CALLS, MEMORY, *SPECIALISATIONS)),
+        **{c.name: c for c in (*CASES, *in_place.CASES, *model.STEPS)},
+        **dict.fromkeys((in_place.MEMORY, *FIRST_CALLS, MEMORY, *SPECIALISATIONS)),
     }
     chosen = [
         n
@@ -69,6 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     cases = [known[n] for n in chosen if known[n] is not None]
     if cases:
         results += _cases(console, cases, seconds, with_compile)
+    if in_place.MEMORY in chosen:
+        results.append(in_place.memory(console))
     repeats = 1 if arguments.quick else 5
     for name, batch in FIRST_CALLS.items():
         if name in chosen:

@@ -133,6 +133,12 @@ std::unordered_map<std::string, const Card*>& cards_by_name() {
 
 }  // namespace
 
+const Card* card_by_scatter(const std::string& name) {
+  for (const Card& c : cards())
+    if (c.scatter != nullptr && name == c.scatter) return &c;
+  return nullptr;
+}
+
 const Card* card_of(const ir::Op& op) {
   static thread_local std::unordered_map<ir::Op, const Card*> known;
   auto [it, is_new] = known.emplace(op, nullptr);

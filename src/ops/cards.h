@@ -46,6 +46,8 @@ struct Card {
 
 // nullptr if the operator has none.
 const Card* card_of(const ir::Op& op);
+// The card of the view that this operator writes back; nullptr if it is no scatter.
+const Card* card_by_scatter(const std::string& name);
 
 // For operators that are defined while the program runs (those of executors): before their first
 // use. All overloads of `name` get these traits.

@@ -234,6 +234,25 @@ std::optional<ir::Op> in_place_variant(const ir::Op& op) {
   return cache.emplace(op, found).first->second;
 }
 
+std::optional<ir::Op> written_view(const ir::Op& scatter) {
+  static thread_local std::unordered_map<ir::Op, std::optional<ir::Op>> cache;
+  auto it = cache.find(scatter);
+  if (it != cache.end()) return it->second;
+  std::optional<ir::Op> found;
+  if (const Card* card = card_by_scatter(scatter.name())) {
+    const auto& given = scatter.schema().arguments();
+    for (const std::string& overload : overloads_of(card->name)) {
+      auto candidate = ir::Op::find(card->name, overload);
+      const auto& taken = candidate->schema().arguments();
+      bool same = taken.size() + 1 == given.size();
+      for (size_t i = 1; same && i < taken.size(); ++i)
+        same = *taken[i].real_type() == *given[i + 1].real_type();
+      if (same) found = candidate;
+    }
+  }
+  return cache.emplace(scatter, found).first->second;
+}
+
 bool returns_fresh_memory(const ir::Op& op) {
   if (op.ns() != "aten") return false;  // a custom operator may return what it was given
   for (const auto& r : op.schema().returns())

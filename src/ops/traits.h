@@ -71,6 +71,9 @@ std::optional<Functional> functional_variant(const ir::Op& op);
 // The in-place operator that writes what `op` returns into its first argument: add.Tensor ->
 // add_.Tensor. Same arguments in the same order.
 std::optional<ir::Op> in_place_variant(const ir::Op& op);
+// The view of its first argument that a scatter gives new contents: select for select_scatter. Same
+// arguments in the same order, but for the scatter's second, the contents.
+std::optional<ir::Op> written_view(const ir::Op& scatter);
 // An operator of an executor: others may hold on to its arguments and results, so that their memory
 // is not free for anything else.
 bool keeps_tensors(const ir::Op& op);

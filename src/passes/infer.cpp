@@ -73,13 +73,14 @@ bool run_on_samples(const ir::Trace& trace, const ir::Bind& bind, bool on_meta,
 
 }  // namespace
 
-std::vector<ir::TensorType> infer_types(const ir::Trace& trace, const ir::Bind& bind) {
+std::vector<ir::TensorType> infer_types(const ir::Trace& trace, const ir::Bind& bind,
+                                        bool on_meta) {
   Aside aside;
   KeepRandomState keep(ops::is_random(bind.op));
   at::NoGradGuard no_grad;
   torch::jit::Stack stack;
   // Samples with data may be refused for their contents; those on the meta device have none.
-  if (!run_on_samples(trace, bind, false, stack) && !run_on_samples(trace, bind, true, stack))
+  if (!run_on_samples(trace, bind, on_meta, stack) && !run_on_samples(trace, bind, !on_meta, stack))
     throw Refusal(
         "FG-160",
         bind.op.id() + ": its result type is not known, and it does not run on sample tensors");

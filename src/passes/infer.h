@@ -42,6 +42,8 @@ class Aside {
 };
 
 // Types of the tensor results, flat. Throws Refusal FG-160 if the operator does not run on samples.
-std::vector<ir::TensorType> infer_types(const ir::Trace& trace, const ir::Bind& bind);
+// `on_meta`: without data at first; for operators that read none, on tensors that may be large.
+std::vector<ir::TensorType> infer_types(const ir::Trace& trace, const ir::Bind& bind,
+                                        bool on_meta = false);
 
 }  // namespace fulgurite::passes

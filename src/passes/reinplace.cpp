@@ -1,80 +1,23 @@
 #include "passes/reinplace.h"
 
-#include <ATen/core/Tensor.h>
-
-#include <numeric>
-#include <unordered_map>
-
 #include "ir/builder.h"
-#include "ops/cards.h"
-#include "ops/prims.h"
 #include "ops/traits.h"
+#include "passes/memory_groups.h"
+#include "passes/write_through.h"
 
 namespace fulgurite::passes {
-namespace {
 
-using ir::Arg;
 using ir::Bind;
 using ir::kNoValue;
-using ir::Op;
 using ir::Trace;
 using ir::TracePtr;
 using ir::ValueId;
-using ir::ValueList;
 
-// Values that may share memory at run time: views with their bases, identities with what they
-// return.
-class MemoryGroups {
- public:
-  explicit MemoryGroups(const Trace& t) : parent_(t.values.size()) {
-    std::iota(parent_.begin(), parent_.end(), 0);
-    for (const Bind& b : t.binds) {
-      const bool may_alias =
-          ops::is_view(b.op) || ops::is_mutable(b.op) || !ops::returns_fresh_memory(b.op);
-      if (!may_alias) continue;
-      ValueId first = kNoValue;
-      for_each_arg(b, [&](ValueId id) { first = merge(first, id); });
-      for_each_result(b, [&](ValueId id) { first = merge(first, id); });
-    }
-  }
-  ValueId find(ValueId id) {
-    while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
-    return id;
-  }
-
- private:
-  ValueId merge(ValueId a, ValueId b) {
-    if (a == kNoValue) return find(b);
-    return parent_[find(b)] = find(a);
-  }
-  std::vector<ValueId> parent_;
-};
-
-bool same_layout(const ir::Value& a, const ir::Value& b) {
-  if (!a.is_tensor() || !b.is_tensor()) return false;
-  const auto& x = a.tensor();
-  const auto& y = b.tensor();
-  return x.dtype == y.dtype && x.device == y.device && x.sizes == y.sizes && x.strides == y.strides;
-}
-
-// Every element has memory of its own.
-bool is_dense(const ir::TensorType& t) {
-  for (size_t d = 0; d < t.sizes.size(); ++d)
-    if (t.strides[d] == 0 && t.sizes[d] > 1) return false;
-  return true;
-}
-
-}  // namespace
-
-TracePtr reinplace(const TracePtr& trace) {
-  const Trace& t = *trace;
-  MemoryGroups groups(t);
-  // The last bind that reads anything of a group; outputs, saved values and the epilogue read at
-  // the end.
-  std::vector<size_t> last_read(t.values.size(), 0);
+MemoryUse::MemoryUse(const Trace& t)
+    : groups(t), last_read(t.values.size(), 0), untouchable(t.values.size(), false) {
   for (size_t i = 0; i < t.binds.size(); ++i)
     for_each_arg(t.binds[i], [&](ValueId id) { last_read[groups.find(id)] = i + 1; });
-  std::vector<bool> untouchable(t.values.size(), false);
+  // Outputs, saved values and the epilogue read at the end.
   auto protect = [&](ValueId id) {
     if (id != kNoValue) untouchable[groups.find(id)] = true;
   };
@@ -89,7 +32,20 @@ TracePtr reinplace(const TracePtr& trace) {
     for_each_arg(b, protect);
     for_each_result(b, protect);
   }
+}
 
+bool MemoryUse::dies_in(const Trace& t, size_t i, ValueId id) {
+  const ValueId group = groups.find(id);
+  if (untouchable[group] || last_read[group] != i + 1) return false;
+  size_t uses = 0;
+  for_each_arg(t.binds[i], [&](ValueId a) { uses += groups.find(a) == group ? 1 : 0; });
+  return uses == 1;
+}
+
+TracePtr reinplace(const TracePtr& trace) {
+  const TracePtr written = write_through(trace);
+  const Trace& t = *written;
+  MemoryUse use(t);
   std::vector<std::optional<Bind>> changed(t.binds.size());
   bool any = false;
   for (size_t i = 0; i < t.epilogue; ++i) {
@@ -99,14 +55,10 @@ TracePtr reinplace(const TracePtr& trace) {
     const auto* target = std::get_if<ValueId>(&b.args[0]);
     const auto result = std::get<ValueId>(b.results[0]);
     if (target == nullptr || *target == kNoValue || result == kNoValue) continue;
-    if (!same_layout(t.value(*target), t.value(result)) || !is_dense(t.value(result).tensor()))
+    if (!same_layout(t.value(*target), t.value(result)) ||
+        !has_own_elements(t.value(result).tensor()))
       continue;
-    const ValueId group = groups.find(*target);
-    if (untouchable[group] || last_read[group] != i + 1) continue;
-    // No other argument may share the memory.
-    size_t uses = 0;
-    for_each_arg(b, [&](ValueId id) { uses += groups.find(id) == group ? 1 : 0; });
-    if (uses != 1) continue;
+    if (!use.dies_in(t, i, *target)) continue;
     const auto in_place = ops::in_place_variant(b.op);
     if (!in_place) continue;
     Bind copy = b;
@@ -114,9 +66,9 @@ TracePtr reinplace(const TracePtr& trace) {
     changed[i] = std::move(copy);
     any = true;
     // The result lives in the same memory from now on.
-    untouchable[group] = true;
+    use.untouchable[use.groups.find(*target)] = true;
   }
-  if (!any) return trace;
+  if (!any) return written;
   ir::TraceBuilder b(t, "reinplace");
   for (size_t i = 0; i < t.binds.size(); ++i) {
     if (i == t.epilogue) b.begin_epilogue();

@@ -24,7 +24,7 @@ using ir::ValueList;
 
 class Simplifier {
  public:
-  explicit Simplifier(const Trace& t) : t_(t), replaced_(t.values.size()) {
+  explicit Simplifier(const Trace& t) : t_(t), binds_(t.binds), replaced_(t.values.size()) {
     for (size_t i = 0; i < replaced_.size(); ++i) replaced_[i] = static_cast<ValueId>(i);
     leaves_.assign(t.values.size(), false);
     written_.assign(t.values.size(), false);
@@ -58,7 +58,7 @@ class Simplifier {
     std::vector<bool> keep(t_.binds.size(), true);
     if (!only_dead_code) merge(keep);
     sweep(keep);
-    bool same = true;
+    bool same = !any_skipped_;
     for (bool k : keep) same = same && k;
     for (size_t i = 0; i < replaced_.size(); ++i)
       same = same && replaced_[i] == static_cast<ValueId>(i);
@@ -67,7 +67,7 @@ class Simplifier {
     for (size_t i = 0; i < t_.binds.size(); ++i) {
       if (i == t_.epilogue) b.begin_epilogue();
       if (!keep[i]) continue;
-      Bind copy = t_.binds[i];
+      Bind copy = binds_[i];
       for (Arg& a : copy.args) a = mapped(a);
       b.add_bind(std::move(copy));
     }
@@ -119,10 +119,30 @@ class Simplifier {
     return kNoValue;
   }
 
+  // A scatter over what was just written to the same place (`x[i] += v` ends with one) goes into
+  // what was there before.
+  void skip_overwritten(Bind& b) {
+    if (!ops::written_view(b.op)) return;
+    const auto base = std::get<ValueId>(b.args[0]);
+    if (base == kNoValue || written_[base]) return;
+    const auto it = made_by_.find(replaced_[base]);
+    if (it == made_by_.end()) return;
+    const Bind& first = binds_[it->second];
+    if (!(first.op == b.op) || first.args.size() != b.args.size()) return;
+    for (size_t i = 2; i < b.args.size(); ++i)
+      if (!(mapped(first.args[i]) == mapped(b.args[i]))) return;
+    const auto before = std::get<ValueId>(first.args[0]);
+    if (before == kNoValue || written_[before] || given_[before]) return;
+    b.args[0] = first.args[0];
+    any_skipped_ = true;
+  }
+
   void merge(std::vector<bool>& keep) {
     std::unordered_map<std::string, size_t> seen;
     for (size_t i = 0; i < t_.epilogue; ++i) {
-      const Bind& b = t_.binds[i];
+      skip_overwritten(binds_[i]);
+      const Bind& b = binds_[i];
+      for_each_result(b, [&](ValueId id) { made_by_[id] = i; });
       const ValueId equal = no_op(b);
       if (equal != kNoValue) {
         replaced_[std::get<ValueId>(b.results[0])] = replaced_[equal];
@@ -137,7 +157,7 @@ class Simplifier {
       if (!mergeable) continue;
       auto [it, is_new] = seen.emplace(key(b), i);
       if (is_new) continue;
-      const Bind& first = t_.binds[it->second];
+      const Bind& first = binds_[it->second];
       std::vector<ValueId> from, to;
       for_each_result(b, [&](ValueId id) { from.push_back(id); });
       for_each_result(first, [&](ValueId id) { to.push_back(id); });
@@ -177,7 +197,7 @@ class Simplifier {
       if (id != kNoValue) use(id);
     for (size_t i = t_.binds.size(); i-- > 0;) {
       if (!keep[i]) continue;
-      const Bind& b = t_.binds[i];
+      const Bind& b = binds_[i];
       bool needed = i >= t_.epilogue ? ops::has_effect(b.op)
                                      : ops::has_effect(b.op) && !writes_only_dead(b, used);
       for_each_result(b, [&](ValueId id) { needed = needed || used[id]; });
@@ -201,7 +221,10 @@ class Simplifier {
   }
 
   const Trace& t_;
+  std::vector<Bind> binds_;
+  bool any_skipped_ = false;
   std::vector<ValueId> replaced_;
+  std::unordered_map<ValueId, size_t> made_by_;
   std::vector<bool> leaves_;  // the caller gets it, or something on its memory
   std::vector<bool> written_;
   std::vector<bool> given_;  // an input, or something on its memory: the caller may change it

@@ -170,6 +170,23 @@ def f():
         ["o.z = 1"],
     ),
     P(
+        "a class is registered as a sequence or a mapping",
+        """
+import collections.abc as abc
+class C:
+    def __len__(self): return 1
+    def __getitem__(self, i): return 5
+c = C()
+def f():
+    match c:
+        case [x]: return x
+        case {"a": y}: return y
+        case _: return None
+""",
+        ["abc.Sequence.register(C)", "abc.Mapping.register(C)"],
+        ["C.z = 1"],
+    ),
+    P(
         "a class is given to another object",
         """
 class A: x = 1

@@ -6,6 +6,7 @@ import programs_functions
 import programs_library
 import programs_lookups
 import programs_modules
+import programs_protocols
 import programs_state
 import programs_torch
 import programs_traps
@@ -24,6 +25,7 @@ TABLES = [
     programs_containers,
     programs_values,
     programs_unseen,
+    programs_protocols,
     programs_torch,
 ]
 PROGRAMS = [program for table in TABLES for program in table.PROGRAMS]

@@ -371,8 +371,18 @@ def test_defaults_that_no_call_uses_are_not_guarded():
     def g(x, a=1.0, b=2.0, *, c=3.0, d=4.0):
         return x * a * b * c * d
 
-    jitted = fg.jit(lambda x: g(x, 5.0, d=6.0))
+    given, named = g.__defaults__[0], dict(d=g.__kwdefaults__["d"])  # the very objects
+    g.__kwdefaults__["d"] = 6.0
     x = torch.ones(1)
+    for call in (lambda x: g(x, given, **named), lambda x: g(x, a=given, d=named["d"])):
+        jitted = fg.jit(call)
+        for _ in range(2):
+            jitted(x)
+        misses = fg.cache_misses(jitted)
+        g.__defaults__ = (g.__defaults__[0] + 1, 2.0)
+        g.__kwdefaults__["d"] += 1
+        assert jitted(x).item() == 24 and fg.cache_misses(jitted) == misses
+    jitted = fg.jit(lambda x: g(x, 5.0, d=6.0))
     for _ in range(2):
         jitted(x)
     misses = fg.cache_misses(jitted)

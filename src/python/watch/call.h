@@ -40,7 +40,9 @@ class Call {
 
   // What it reads and writes.
   void apply(const CalleeModel& model);
-  void read_values(bool deep, size_t from = 0);
+  void read_values(bool deep, size_t from = 0, bool is_operator = false);
+  bool is_called(const char* name) const;
+  bool computes() const;
   PyObject* argument(size_t i) const { return i < a_.size() ? a_[i] : nullptr; }
   std::string name() const { return qualified_name(callee_); }
   std::string method_name() const;
@@ -55,7 +57,6 @@ class Call {
   void is_instance();
   void read_instance_checks(PyObject* object, PyObject* types);
   void read_base_classes(std::span<PyObject* const> bases);
-  void read_abc_token();
   void take_id(PyObject* object);
   void mark_warning_registry();
   bool accumulates() const;

@@ -1,6 +1,8 @@
 // What a call reads and writes, before it happens: the classes of callees.h, one by one.
 #include "call.h"
 
+#include <cstring>
+
 namespace fulgurite::python::watching {
 
 void Call::apply(const CalleeModel& model) {
@@ -10,12 +12,12 @@ void Call::apply(const CalleeModel& model) {
     case Callee::Free:
       return;
     case Callee::Pure:
-      if (name() == "builtins.__build_class__" && a_.size() > 2) {
+      if (a_.size() > 2 && is_called("__build_class__")) {
         read_base_classes(std::span(a_).subspan(2));
       }
       return read_values(false);
     case Callee::Op:  // torch.tensor reads lists of lists
-      return read_values(true);
+      return read_values(true, 0, /*is_operator=*/true);
     case Callee::Deep:
       return read_values(!passes_items_to_python());
     case Callee::Format:
@@ -88,8 +90,9 @@ void Call::apply(const CalleeModel& model) {
       }
       return;
     case Callee::Length:
-      if (!first || is_tensor(first)) return;
+      if (!first) return;
       r_.read_type(Py_TYPE(first), names().len);
+      if (is_tensor(first)) return;
       r_.read_length(first);
       return;
     case Callee::Next:
@@ -103,7 +106,7 @@ void Call::apply(const CalleeModel& model) {
       return is_instance();
     case Callee::AbcCheck:
       if (second && !PyType_Check(second)) r_.read_type_of(second);
-      return read_abc_token();
+      return r_.read_abc_token();
     case Callee::Id:
       return take_id(first);
     case Callee::Super:
@@ -149,16 +152,37 @@ void Call::apply(const CalleeModel& model) {
   }
 }
 
-void Call::read_values(bool deep, size_t from) {
+bool Call::is_called(const char* name) const {
+  return PyCFunction_Check(callee_) &&
+         std::strcmp(reinterpret_cast<PyCFunctionObject*>(callee_)->m_ml->ml_name, name) == 0;
+}
+
+// Whether a C function may use operators of its arguments.
+bool Call::computes() const {
+  if (!PyCFunction_Check(callee_)) return false;
+  PyObject* module = reinterpret_cast<PyCFunctionObject*>(callee_)->m_module;
+  if (module && PyUnicode_Check(module)) {
+    for (const char* name : {"math", "cmath", "_operator", "_functools"}) {
+      if (PyUnicode_CompareWithASCIIString(module, name) == 0) return true;
+    }
+  }
+  for (const char* name : {"sum", "abs", "round", "divmod", "pow"}) {
+    if (is_called(name)) return true;
+  }
+  return false;
+}
+
+void Call::read_values(bool deep, size_t from, bool is_operator) {
+  const bool arithmetic = !is_operator && computes();
   for (size_t i = from; i < a_.size(); ++i) {
     PyObject* value = a_[i];
     if (!value || is_value(value)) continue;
     if (PyFunction_Check(value)) {
       r_.read_function(value);
     } else if (is_tensor(value)) {
-      r_.read_protocol(Py_TYPE(value));
+      if (!is_operator) r_.read_protocol(Py_TYPE(value), arithmetic);
     } else if (!is_simple(value)) {
-      r_.read_protocol(Py_TYPE(value));
+      r_.read_protocol(Py_TYPE(value), arithmetic);
       r_.read_all(value, deep);
     }
   }
@@ -272,26 +296,6 @@ void Call::update() {
   r_.effect(EffectKind::Mutate, dict, how.get(), value.get(), "calls " + r_.path(dict) + ".update");
 }
 
-// Whether C code only hands the items on to a Python function, and looks at what that returns.
-bool Call::passes_items_to_python() const {
-  const std::string called = name();
-  PyObject* function = nullptr;
-  if (called == "map" || called == "filter" || called == "_functools.reduce" ||
-      called == "itertools.takewhile" || called == "itertools.dropwhile" ||
-      called == "itertools.filterfalse") {
-    function = argument(0);
-  } else if (called == "builtins.sorted" || called == "builtins.min" || called == "builtins.max" ||
-             called == "list.sort") {
-    size_t named = arguments_.names ? PyTuple_GET_SIZE(arguments_.names) : 0;
-    for (size_t i = 0; i < named; ++i) {
-      if (text_of(PyTuple_GET_ITEM(arguments_.names, i)) == "key")
-        function = a_[a_.size() - named + i];
-    }
-  }
-  if (function && PyMethod_Check(function)) function = PyMethod_GET_FUNCTION(function);
-  return function && PyFunction_Check(function);
-}
-
 void Call::is_instance() {
   PyObject* object = argument(0);
   if (!object) return;
@@ -319,20 +323,6 @@ void Call::read_instance_checks(PyObject* object, PyObject* types) {
 
 void Call::read_base_classes(std::span<PyObject* const> bases) {
   for (PyObject* base : bases) r_.read_base_class(base);
-}
-
-// Answers about abstract base classes are cached, and the token counts registrations.
-void Call::read_abc_token() {
-  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "_abc");
-  PyRef function =
-      module ? PyRef::steal(PyObject_GetAttrString(module, "get_cache_token")) : PyRef();
-  PyRef token = function ? PyRef::steal(PyObject_CallNoArgs(function.get())) : PyRef();
-  if (!token) {
-    PyErr_Clear();
-    return r_.refuse("asks an abstract base class");
-  }
-  PyRef none = PyRef::steal(PyTuple_New(0));
-  r_.read_call_result(function.get(), none.get(), token.get());
 }
 
 void Call::take_id(PyObject* object) {

@@ -358,6 +358,9 @@ void on_call(Recording& recording, Frame& frame, PyObject* callee, CallArguments
     frame.pending = 0;
     frame.callee = PyRef();
     recording.read_function(callee);
+    const size_t names = arguments.names ? PyTuple_GET_SIZE(arguments.names) : 0;
+    recording.given = {callee, arguments.values.size() - names, arguments.names,
+                       arguments.keywords};
     return;
   }
   frame.pending = CALL;

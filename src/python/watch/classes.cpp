@@ -2,7 +2,9 @@
 #include "internals.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "recording.h"
@@ -55,6 +57,20 @@ void Recording::read_instance_check(PyObject* object, PyObject* type) {
   read_type(Py_TYPE(type), names().subclasscheck);
 }
 
+// Answers about abstract base classes are cached, and the token counts registrations.
+void Recording::read_abc_token() {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "_abc");
+  PyRef function =
+      module ? PyRef::steal(PyObject_GetAttrString(module, "get_cache_token")) : PyRef();
+  PyRef token = function ? PyRef::steal(PyObject_CallNoArgs(function.get())) : PyRef();
+  if (!token) {
+    PyErr_Clear();
+    return refuse("asks an abstract base class");
+  }
+  PyRef none = PyRef::steal(PyTuple_New(0));
+  read_call_result(function.get(), none.get(), token.get());
+}
+
 void Recording::read_base_class(PyObject* base) {
   PyTypeObject* type = Py_TYPE(base);
   read_type_of(base);
@@ -84,27 +100,41 @@ void Recording::read_key(PyObject* key) {
 
 namespace {
 
+std::vector<PyObject*> interned(std::string_view stems, std::initializer_list<const char*> heads) {
+  std::vector<PyObject*> made;
+  while (!stems.empty()) {
+    const size_t end = std::min(stems.find(' '), stems.size());
+    for (const char* head : heads) {
+      const std::string name = head + std::string(stems.substr(0, end)) + "__";
+      made.push_back(PyUnicode_InternFromString(name.c_str()));
+    }
+    stems.remove_prefix(std::min(end + 1, stems.size()));
+  }
+  return made;
+}
+
 // What C code looks up in a class without being told to by the program.
 const std::vector<PyObject*>& special_names() {
   static const std::vector<PyObject*> names = [] {
-    std::string_view text =
-        "iter next len getitem setitem delitem contains missing reversed length_hint bool eq ne lt "
-        "le gt ge hash index int float complex call str repr format bytes fspath round ceil floor "
-        "trunc abs neg pos invert divmod rdivmod await aiter anext getattribute class "
-        "torch_function";
-    std::string_view operators =
-        "add sub mul matmul truediv floordiv mod pow lshift rshift and or xor";
-    std::vector<PyObject*> made(1, PyUnicode_InternFromString("keys"));
-    auto each = [&made](std::string_view stems, const char* prefix) {
-      while (!stems.empty()) {
-        const size_t end = std::min(stems.find(' '), stems.size());
-        const std::string name = prefix + std::string(stems.substr(0, end)) + "__";
-        made.push_back(PyUnicode_InternFromString(name.c_str()));
-        stems.remove_prefix(std::min(end + 1, stems.size()));
-      }
-    };
-    each(text, "__");
-    for (const char* prefix : {"__", "__r", "__i"}) each(operators, prefix);
+    std::vector<PyObject*> made = interned(
+        "iter next len getitem contains missing reversed length_hint bool eq ne lt le gt ge hash "
+        "index int float complex call str repr format bytes fspath await aiter anext getattribute "
+        "class torch_function",
+        {"__"});
+    made.push_back(PyUnicode_InternFromString("keys"));
+    return made;
+  }();
+  return names;
+}
+
+const std::vector<PyObject*>& operator_names() {
+  static const std::vector<PyObject*> names = [] {
+    std::vector<PyObject*> made =
+        interned("round ceil floor trunc abs neg pos invert divmod rdivmod", {"__"});
+    const std::vector<PyObject*> binary =
+        interned("add sub mul matmul truediv floordiv mod pow lshift rshift and or xor",
+                 {"__", "__r", "__i"});
+    made.insert(made.end(), binary.begin(), binary.end());
     return made;
   }();
   return names;
@@ -112,13 +142,17 @@ const std::vector<PyObject*>& special_names() {
 
 }  // namespace
 
-void Recording::read_protocol(PyTypeObject* type) {
+void Recording::read_protocol(PyTypeObject* type, bool arithmetic) {
   if (!is_heap_type(type)) return;
   if (is_born(reinterpret_cast<PyObject*>(type))) {
     for (Py_ssize_t i = 0; type->tp_bases && i < PyTuple_GET_SIZE(type->tp_bases); ++i) {
-      read_protocol(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_bases, i)));
+      read_protocol(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_bases, i)),
+                    arithmetic);
     }
     return;
+  }
+  if (arithmetic && operators_.insert(type).second) {
+    for (PyObject* name : operator_names()) read_type(type, name);
   }
   if (!protocols_.insert(type).second) return;
   keep(reinterpret_cast<PyObject*>(type));
@@ -156,10 +190,19 @@ void Recording::read_function(PyObject* object) {
 void Recording::read_defaults(PyObject* object, const _PyInterpreterFrame* frame) {
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
   PyCodeObject* code = frame->f_code;
+  const Given call = std::exchange(given, {});
   auto taken = [&](int parameter, PyObject* standard) {
     PyObject* value = frame->localsplus[parameter];
     if (value && value != standard && PyCell_Check(value)) value = PyCell_GET(value);
-    return value == standard;
+    if (value != standard) return false;
+    // The same object may have been given. Who called is known unless C code did.
+    if (call.function != object) return true;
+    if (static_cast<size_t>(parameter) < call.positional && parameter < code->co_argcount)
+      return false;
+    PyObject* name = PyTuple_GET_ITEM(code->co_localsplusnames, parameter);
+    for (Py_ssize_t i = 0; call.names && i < PyTuple_GET_SIZE(call.names); ++i)
+      if (values_equal(PyTuple_GET_ITEM(call.names, i), name)) return false;
+    return !call.keywords || !dict_lookup(call.keywords, name, nullptr);
   };
   PyObject* defaults = function->func_defaults;
   auto it = index_.find({static_cast<int>(FactKind::FunctionCode), object, nullptr});

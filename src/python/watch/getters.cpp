@@ -4,6 +4,8 @@
 
 #include <opcode.h>
 
+#include <algorithm>
+
 #include "opcodes.h"
 
 namespace fulgurite::python::watching {
@@ -111,6 +113,30 @@ bool Call::read_getter_over_items(PyObject* getter) {
     }
   }
   return true;
+}
+
+// Whether C code only hands the items on to a Python function, and looks at what that returns.
+bool Call::passes_items_to_python() const {
+  auto is_python = [](PyObject* value) {
+    return value && (PyFunction_Check(value) || PyMethod_Check(value));
+  };
+  if (std::none_of(a_.begin(), a_.end(), is_python)) return false;
+  const std::string called = name();
+  PyObject* function = nullptr;
+  if (called == "map" || called == "filter" || called == "_functools.reduce" ||
+      called == "itertools.takewhile" || called == "itertools.dropwhile" ||
+      called == "itertools.filterfalse") {
+    function = argument(0);
+  } else if (called == "builtins.sorted" || called == "builtins.min" || called == "builtins.max" ||
+             called == "list.sort") {
+    size_t named = arguments_.names ? PyTuple_GET_SIZE(arguments_.names) : 0;
+    for (size_t i = 0; i < named; ++i) {
+      if (text_of(PyTuple_GET_ITEM(arguments_.names, i)) == "key")
+        function = a_[a_.size() - named + i];
+    }
+  }
+  if (function && PyMethod_Check(function)) function = PyMethod_GET_FUNCTION(function);
+  return function && PyFunction_Check(function);
 }
 
 // C code asks a key, a predicate or an item that a Python function returned for its truth, its

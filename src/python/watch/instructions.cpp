@@ -5,6 +5,9 @@
 // it.
 #include "internals.h"
 
+#include <array>
+#include <initializer_list>
+
 #include "callees.h"
 #include "events.h"
 #include "opcodes.h"
@@ -98,10 +101,7 @@ class Step {
       case UNARY_POSITIVE:
       case UNARY_NEGATIVE:
       case UNARY_INVERT:
-        require_audited_type(peek(1));
-        r_.read_protocol(Py_TYPE(peek(1)));
-        r_.read_type_of(peek(1));
-        return;
+        return unary();
       case POP_JUMP_FORWARD_IF_FALSE:
       case POP_JUMP_FORWARD_IF_TRUE:
       case POP_JUMP_BACKWARD_IF_FALSE:
@@ -131,8 +131,10 @@ class Step {
       case DICT_UPDATE:
       case DICT_MERGE:
       case LIST_TO_TUPLE:
+        return take_all(peek(1));
       case MATCH_SEQUENCE:
-      case MATCH_MAPPING:
+      case MATCH_MAPPING:  // which registering a class with an abstract one decides
+        if (is_heap_type(Py_TYPE(peek(1)))) r_.read_abc_token();
         return take_all(peek(1));
       case GET_LEN:
         return r_.read_length(peek(1));
@@ -207,10 +209,10 @@ class Step {
     return PyTuple_GET_ITEM(f_->f_code->co_localsplusnames, argument_);
   }
 
-  // A tensor: what happens is an operator, unless its class says otherwise.
-  bool takes_over(PyObject* object) {
+  // A tensor: what happens is an operator, unless the hooks of its class say otherwise.
+  bool takes_over(PyObject* object, std::initializer_list<PyObject*> hooks) {
     if (!is_tensor(object)) return false;
-    r_.read_protocol(Py_TYPE(object));
+    for (PyObject* hook : hooks) r_.read_type(Py_TYPE(object), hook);
     return true;
   }
 
@@ -265,7 +267,7 @@ class Step {
     PyObject* key = peek(1);
     PyTypeObject* type = Py_TYPE(container);
     frame_.pending = BINARY_SUBSCR;
-    if (takes_over(container)) return;
+    if (takes_over(container, {names().getitem})) return;
     if (PyTuple_Check(container) && !is_heap_type(type)) return;  // structseqs included
     r_.read_type(type, names().getitem);
     r_.read_type_of(container);
@@ -306,7 +308,7 @@ class Step {
 
   void contains() {
     PyObject* container = peek(1);
-    if (takes_over(container)) return;
+    if (takes_over(container, {names().contains})) return;
     r_.read_type(Py_TYPE(container), names().contains);
     r_.read_protocol(Py_TYPE(peek(2)));
     r_.read_key(peek(2));
@@ -329,10 +331,27 @@ class Step {
             type == &PyRange_Type || type == &PySlice_Type || PyTuple_Check(object));
   }
 
+  void unary() {
+    PyObject* operand = peek(1);
+    require_audited_type(operand);
+    const char* name = opcode_ == UNARY_NEGATIVE   ? "__neg__"
+                       : opcode_ == UNARY_POSITIVE ? "__pos__"
+                                                   : "__invert__";
+    r_.read_type(Py_TYPE(operand), name);
+    r_.read_type_of(operand);
+  }
+
   void compare() {
+    static const std::array<PyObject*, 6> methods = {
+        PyUnicode_InternFromString("__lt__"), PyUnicode_InternFromString("__le__"),
+        PyUnicode_InternFromString("__eq__"), PyUnicode_InternFromString("__ne__"),
+        PyUnicode_InternFromString("__gt__"), PyUnicode_InternFromString("__ge__")};
+    static constexpr std::array<size_t, 6> reflected = {4, 5, 2, 3, 0, 1};
+    const auto how = static_cast<size_t>(argument_) % methods.size();
     for (int i = 1; i <= 2; ++i) {
       PyObject* operand = peek(i);
-      if (is_value(operand) || takes_over(operand)) continue;
+      if (is_value(operand) || takes_over(operand, {methods[i == 2 ? how : reflected[how]]}))
+        continue;
       r_.read_protocol(Py_TYPE(operand));
       r_.read_type_of(operand);
       if (!is_simple(operand)) r_.read_all(operand, true);
@@ -356,8 +375,13 @@ class Step {
     if (PyUnicode_Check(peek(2)) || PyBytes_Check(peek(2))) format(peek(1));  // "%s" % value
     for (int i = 1; i <= 2; ++i) {
       PyObject* operand = peek(i);
-      if (is_value(operand) || takes_over(operand)) continue;
+      if (is_value(operand)) continue;
       PyTypeObject* type = Py_TYPE(operand);
+      if (is_tensor(operand)) {
+        r_.read_type(type, methods[argument_ % 13][i == 2 ? 0 : 1]);
+        if (in_place && i == 2) r_.read_type(type, methods[argument_ % 13][2]);
+        continue;
+      }
       if (is_heap_type(type)) {
         r_.read_type(type, methods[argument_ % 13][i == 2 ? 0 : 1]);
         if (in_place && i == 2) r_.read_type(type, methods[argument_ % 13][2]);
@@ -382,14 +406,18 @@ class Step {
   // The arithmetic of a C type may depend on more than its operands: that of decimals does.
   void require_audited_type(PyObject* operand) {
     PyTypeObject* type = Py_TYPE(operand);
-    if (is_heap_type(type) || is_simple(operand) || PyDictViewSet_Check(operand)) return;
+    if (is_heap_type(type) || PyTuple_Check(operand) || PyList_Check(operand) ||
+        PyDict_Check(operand) || PyAnySet_Check(operand) || is_simple(operand) ||
+        PyDictViewSet_Check(operand))
+      return;
     if (find_callee_by_name(qualified_type_name(type)).callee == Callee::Unknown) {
       r_.refuse("computes with a " + type_text(operand) + ", a C type that is not audited");
     }
   }
 
   void truth(PyObject* object) {
-    if (object == Py_True || object == Py_False || is_value(object) || takes_over(object)) return;
+    if (object == Py_True || object == Py_False || is_value(object)) return;
+    if (takes_over(object, {names().bool_})) return;
     PyTypeObject* type = Py_TYPE(object);
     r_.read_type(type, names().bool_);
     r_.read_type(type, names().len);
@@ -399,7 +427,7 @@ class Step {
 
   void get_iterator() {
     PyObject* object = peek(1);
-    if (is_value(object) || takes_over(object)) return;
+    if (is_value(object) || takes_over(object, {names().iter})) return;
     r_.read_type(Py_TYPE(object), names().iter);
     r_.read_type(Py_TYPE(object), names().getitem);
     r_.read_type_of(object);
@@ -417,7 +445,7 @@ class Step {
   }
 
   void take_all(PyObject* object) {
-    if (is_value(object) || takes_over(object)) return;
+    if (is_value(object) || takes_over(object, {names().iter})) return;
     r_.read_type(Py_TYPE(object), names().iter);
     r_.read_type_of(object);
     r_.read_all(object);
@@ -460,7 +488,7 @@ class Step {
   }
 
   void format(PyObject* object) {
-    if (is_value(object) || takes_over(object)) return;
+    if (is_value(object) || takes_over(object, {names().format})) return;
     r_.read_protocol(Py_TYPE(object));
     r_.read_type_of(object);
     if (!is_simple(object)) r_.read_all(object, true);
@@ -500,7 +528,7 @@ class Step {
   }
 
   void store_item(PyObject* container, PyObject* key, PyObject* value) {
-    if (takes_over(container)) return;  // an operator
+    if (takes_over(container, {value ? names().setitem : names().delitem})) return;
     PyTypeObject* type = Py_TYPE(container);
     r_.read_key(key);
     PyObject* hook = value ? names().setitem : names().delitem;
@@ -528,6 +556,7 @@ class Step {
 }  // namespace
 
 void on_instruction(Recording& recording, Frame& frame) {
+  recording.given = {};
   if (frame.pending) look_at_result(recording, frame);
   if (frame.number_step) number_result(recording, frame);
   if (recording.tracks_numbers()) {

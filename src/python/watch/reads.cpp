@@ -209,7 +209,7 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
     return;
   } else if (deep && is_heap_type(type) && !PyIter_Check(container)) {
     read_type_of(container);
-    read_protocol(type);
+    read_protocol(type, /*arithmetic=*/true);
   } else if (PyDictViewSet_Check(container) || Py_TYPE(container) == &PyDictValues_Type) {
     // A view made before the run: what it shows is the dict behind it.
     read_all(reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(container)->dv_dict),

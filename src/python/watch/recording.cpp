@@ -52,7 +52,8 @@ const Names& names() {
                  s("__hash__"),
                  s("__eq__"),
                  s("__build_class__"),
-                 s("__class_getitem__")};
+                 s("__class_getitem__"),
+                 s("__format__")};
   }();
   return table;
 }

@@ -74,12 +74,14 @@ class Recording {
   PyObject* read_dict(PyObject* dict, PyObject* key);  // returns the current value, borrowed
   void read_type(PyTypeObject* type, PyObject* name);
   void read_type(PyTypeObject* type, const char* name);
-  void read_protocol(PyTypeObject* type);  // every special method C code may look up
+  // The special methods that C code looks up; with `arithmetic` the operators as well.
+  void read_protocol(PyTypeObject* type, bool arithmetic = false);
   void read_type_of(PyObject* object);
   // Which classes an object of this one is an instance of.
   void read_mro(PyTypeObject* type);
   // isinstance(object, type), issubclass(object, type)
   void read_instance_check(PyObject* object, PyObject* type);
+  void read_abc_token();
   // What a class that derives from this one asks it.
   void read_base_class(PyObject* base);
   // How an object that is found in a class behaves there.
@@ -88,6 +90,14 @@ class Recording {
   void read_key(PyObject* key);
   void read_cell(PyObject* cell, PyObject* name);
   void read_function(PyObject* function);
+  // What the next frame to begin was given, if it is one of this function: borrowed, and forgotten
+  // with the next frame or instruction.
+  struct Given {
+    PyObject* function = nullptr;
+    size_t positional = 0;
+    PyObject* names = nullptr;     // tuple or null
+    PyObject* keywords = nullptr;  // dict or null
+  } given;
   // Which defaults became arguments of a frame of it that begins.
   void read_defaults(PyObject* function, const _PyInterpreterFrame* frame);
   void read_attribute(PyObject* object, PyObject* name, bool generic = false);
@@ -231,7 +241,7 @@ class Recording {
   std::unordered_set<Key, KeyHash> written_;
   std::unordered_set<PyObject*> partly_written_;  // containers with some write
   std::unordered_set<PyObject*> all_written_;
-  std::unordered_set<PyTypeObject*> protocols_;
+  std::unordered_set<PyTypeObject*> protocols_, operators_;
   std::vector<PyRef> kept_;
   mutable std::unordered_map<PyObject*, std::string> paths_;  // of known objects
   struct ContextWrite {
@@ -274,7 +284,7 @@ struct Names {
   PyObject *dict, *class_, *getattr, *getattribute, *setattr, *delattr, *call, *getitem, *setitem,
       *delitem, *iter, *next, *bool_, *len, *contains, *enter, *exit, *missing, *init, *new_, *grad,
       *instancecheck, *subclasscheck, *get, *set, *delete_, *hash, *eq, *build_class,
-      *class_getitem;
+      *class_getitem, *format;
 };
 const Names& names();
 

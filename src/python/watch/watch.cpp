@@ -188,6 +188,7 @@ void on_frame(Recording& r, PyFrameObject* object) {
   r.frames.push_back(std::move(frame));
   Frame& entered = r.frames.back();
   if (entered.muted) return fix_parameters(r, f);
+  if (r.given.function != reinterpret_cast<PyObject*>(f->f_func)) r.given = {};
 
   PyObject* function = reinterpret_cast<PyObject*>(f->f_func);
   if (f->owner == FRAME_OWNED_BY_GENERATOR) {
