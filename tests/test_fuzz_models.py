@@ -161,5 +161,5 @@ def test_no_change_that_matters_goes_unnoticed(
     count("Fuzzed models", "changes missed", len(missed))
     count("Fuzzed models", "recordings for a change of what is not consulted", len(needless))
     assert not missed, "\n".join(missed)
-    assert len(needless) * 100 <= trials, "\n".join(needless)
+    assert len(needless) <= max(1, trials // 100), "\n".join(needless)
     assert consequential > trials // 50
