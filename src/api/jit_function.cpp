@@ -173,6 +173,7 @@ class RecordedCall {
     passes::PipelineOptions options;
     options.reinplace = state_.options.reinplace;
     options.claim = exec::claimer(state_.executors);
+    options.shared = recording.shared;
     passes::Lowered lowered = passes::run_pipeline(recording.trace, options);
     entry_->aliases = run::AliasGuard(all);
     entry_->check_aliases =

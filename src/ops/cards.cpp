@@ -62,6 +62,13 @@ const std::vector<Card>& cards() {
       {"aten::_neg_view", kNone, {}, -1, nullptr, nullptr, "aten::neg"},
       {"aten::view_as_real", kNone, {}, -1, nullptr, nullptr, "aten::view_as_complex"},
       {"aten::view_as_complex", kNone, {}, -1, nullptr, nullptr, "aten::view_as_real"},
+      {"aten::select_scatter", kKeepsOffset},
+      {"aten::slice_scatter", kKeepsOffset},
+      {"aten::diagonal_scatter", kKeepsOffset},
+      {"fulgurite::strided_scatter", kKeepsOffset},
+      {"aten::_unsafe_view", kSharesMemory},
+      {"aten::unsafe_split", kSharesMemory},
+      {"aten::unsafe_split_with_sizes", kSharesMemory},
       {"aten::copy_", kCopies},
       // ---- effects ----
       {"fulgurite::expect_int", kEffect},

@@ -27,6 +27,8 @@ enum Trait : uint32_t {
   kShapeByMasks = 1 << 13,  // of those with a data-dependent shape: only if an index is a mask
   kPermutes = 1 << 9,       // a permutation of dimensions by argument 1
   kKeepsTensors = 1 << 14,  // may hold on to its arguments and results
+  kKeepsOffset = 1 << 16,   // the result has the storage offset of argument 0
+  kSharesMemory = 1 << 15,  // results are on the memory of argument 0, unknown to autograd
 };
 
 struct Card {

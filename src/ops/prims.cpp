@@ -47,7 +47,8 @@ at::Tensor replace_impl(const at::Tensor& self, const at::Tensor& data) {
 at::Tensor data_impl(const at::Tensor& self) { return self.variable_data(); }
 
 at::Tensor conform_impl(const at::Tensor& self, at::ScalarType dtype, at::IntArrayRef strides) {
-  if (self.scalar_type() == dtype && self.strides() == strides) return self;
+  if (self.scalar_type() == dtype && self.strides() == strides && self.storage_offset() == 0)
+    return self;
   at::Tensor out = at::empty_strided(self.sizes(), strides, self.options().dtype(dtype));
   return out.copy_(self);
 }
@@ -59,7 +60,13 @@ at::Tensor strided_view_impl(const at::Tensor& self, at::IntArrayRef size, at::I
 
 at::Tensor strided_scatter_impl(const at::Tensor& self, const at::Tensor& src, at::IntArrayRef size,
                                 at::IntArrayRef stride, int64_t offset) {
-  return at::as_strided_scatter(self, src, size, stride, self.storage_offset() + offset);
+  if (!c10::GradMode::is_enabled() || !(self.requires_grad() || src.requires_grad()))
+    return at::as_strided_scatter(self, src, size, stride, self.storage_offset() + offset);
+  // Under autograd (create_graph): the gradient of as_strided_scatter is wrong for self.
+  at::Tensor out = at::empty_strided(self.sizes(), self.strides(), self.options());
+  out.copy_(self);
+  out.as_strided(size, stride, offset).copy_(src);
+  return out;
 }
 
 void set_grad_impl(at::Tensor& leaf, const std::optional<at::Tensor>& grad) {

@@ -11,9 +11,8 @@
 //   gradient
 //                                       goes to data, zeros to self
 //   data(self) -> alias                 Tensor.data: an alias with a version counter of its own
-//   conform(self, dtype, strides)       the same values in this dtype and with these strides; self
-//   if
-//                                       it has them
+//   conform(self, dtype, strides)       the same values in this dtype and with these strides, at
+//                                       storage offset 0; self if it has them
 //   strided_view(self, size, stride, offset) -> alias   as_strided, offset relative to self
 //   strided_scatter(self, src, size, stride, offset)    self with src written through that view
 //   set_grad(leaf!, grad)               leaf.grad = grad

@@ -253,8 +253,12 @@ std::optional<ir::Op> written_view(const ir::Op& scatter) {
   return cache.emplace(scatter, found).first->second;
 }
 
+bool keeps_offset(const ir::Op& op) { return has_trait(op, kKeepsOffset); }
+bool shares_memory_secretly(const ir::Op& op) { return has_trait(op, kSharesMemory); }
+
 bool returns_fresh_memory(const ir::Op& op) {
   if (op.ns() != "aten") return false;  // a custom operator may return what it was given
+  if (shares_memory_secretly(op)) return false;
   for (const auto& r : op.schema().returns())
     if (r.alias_info() != nullptr) return false;
   return true;

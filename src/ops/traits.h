@@ -77,6 +77,11 @@ std::optional<ir::Op> written_view(const ir::Op& scatter);
 // An operator of an executor: others may hold on to its arguments and results, so that their memory
 // is not free for anything else.
 bool keeps_tensors(const ir::Op& op);
+// The result has the storage offset that argument 0 has.
+bool keeps_offset(const ir::Op& op);
+// Its results are on the memory of argument 0, with version counters of their own and no views to
+// autograd.
+bool shares_memory_secretly(const ir::Op& op);
 // No result shares memory with an argument, whatever the data.
 bool returns_fresh_memory(const ir::Op& op);
 

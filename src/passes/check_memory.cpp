@@ -26,10 +26,12 @@ void check_memory_is_written(const ir::Trace& trace) {
   for (const ir::Bind& b : trace.binds) {
     for (std::size_t i = 0; i < b.args.size(); ++i) {
       ir::for_each_value(b.args[i], [&](ir::ValueId id) {
-        if (!is_unwritten(id)) return;
-        if (ops::overwrites_argument(b.op, i)) {
+        if (ops::overwrites_argument(b.op, i)) {  // an empty out= is resized first
           unwritten.erase(trace.value(id).storage);
-        } else if (!ops::ignores_contents(b.op)) {
+          return;
+        }
+        if (!is_unwritten(id)) return;
+        if (!ops::ignores_contents(b.op)) {
           refuse(b.op.id() + " reads");
         }
       });

@@ -9,6 +9,7 @@
 #include "ops/prims.h"
 #include "ops/traits.h"
 #include "passes/functional/epilogue.h"
+#include "passes/functional/overlap.h"
 #include "passes/functional/region_map.h"
 #include "passes/functional/variables.h"
 #include "passes/functional/writes.h"
@@ -36,8 +37,8 @@ class Functionalizer {
         writes_(recorded, e_, vars_),
         write_back_at_once_(write_back_at_once) {}
 
-  Functionalized run() {
-    vars_.add_roots();
+  Functionalized run(const std::vector<record::SharedInput>& shared) {
+    vars_.add_roots(shared);
     RegionMap regions(in_, e_, vars_);
     for (size_t i = 0; i < in_.binds.size(); ++i) {
       regions.enter(i);
@@ -74,7 +75,10 @@ class Functionalizer {
       throw Refusal("FG-186", bind.op.id() +
                                   " checks a value after a leaf was written in place, "
                                   "which skip_inplace_functionalization does at once");
-    if (ops::is_view(bind.op) || aliases_by_record(bind)) return view(bind);
+    const bool is_alias = aliases_by_record(bind);
+    if (is_alias && ops::returns_fresh_memory(bind.op))
+      throw Refusal("FG-170", bind.op.id() + " returned memory of an argument");
+    if (ops::is_view(bind.op) || is_alias) return view(bind);
     Bind out{bind.op, {}, {}, bind.location, e_.region, bind.grad_mode};
     for (const Arg& a : bind.args) out.args.push_back(vars_.mapped(a));
     for (const Result& r : bind.results) out.results.push_back(vars_.define(r));
@@ -154,6 +158,9 @@ class Functionalizer {
       return;
     }
     const int parent = vars_.of(source);
+    if (vars_[parent].is_changed)
+      throw Refusal("FG-154", "the tensor " + vars_[parent].facts.name +
+                                  " is used as it was before it was changed in place");
     if (ops::lifts_constant(bind.op)) {
       vars_.alias_of(std::get<ValueId>(bind.results[0]), parent);
       return;
@@ -177,7 +184,7 @@ class Functionalizer {
                                                      !in_.value(recorded).tensor().requires_grad);
       vars_[v].rename =
           !schema_view;  // _unsafe_view and the like: eager does not know it as a view
-      vars_[v].separate_version = bind.op == prims::data();
+      vars_[v].separate_version = bind.op == prims::data() || ops::shares_memory_secretly(bind.op);
       return vars_[v].current = e_.b.add_value(
                  Emitter::typed(vars_[v].facts.tensor(), vars_[v].facts.tensor().requires_grad));
     };
@@ -224,6 +231,10 @@ class Functionalizer {
     views_of_changes_.push_back(std::make_unique<Bind>(bind));
     views_of_changes_.back()->op = *functional;
     const int changed = vars_.of(std::get<ValueId>(bind.args[0]));
+    writes_.check_restricted_views(bind, changed);
+    if (vars_[changed].requires_grad_set && !vars_.storage(vars_[changed]).visible)
+      throw Refusal("FG-154", bind.op.id() + " after requires_grad_()");
+    views_of_changes_.back()->grad_mode = bind.grad_mode || keeps_history(bind);
     // The version counter is bumped: what was saved before counts as overwritten.
     for (int i : vars_.storage(vars_[changed]).variables)
       if (vars_[i].current != kNoValue)
@@ -233,7 +244,23 @@ class Functionalizer {
     if (result == kNoValue || vars_.of(result) < 0) return;
     const int after = vars_.of(result);
     vars_[after].rename = true;
-    if (vars_.storage(vars_[changed]).visible) seen_.geometry.push_back({changed, after, &bind});
+    vars_[after].change = &bind;
+    vars_[changed].is_changed = true;
+    if (vars_.storage(vars_[changed]).visible)
+      seen_.changes.push_back({changed, after, after, &bind});
+  }
+
+  // Without grad mode a tensor keeps its history, whose gradients have the geometry from before.
+  bool keeps_history(const Bind& bind) const {
+    const auto& before = in_.value(std::get<ValueId>(bind.args[0])).tensor();
+    const auto after = std::get<ValueId>(bind.results[0]);
+    if (after == kNoValue || !before.requires_grad ||
+        ops::cuts_gradient(*ops::view_variant(bind.op)))
+      return false;
+    const auto& now = in_.value(after).tensor();
+    if (now.sizes != before.sizes || now.strides != before.strides)
+      throw Refusal("FG-154", bind.op.id() + " without grad mode of a tensor that requires grad");
+    return true;
   }
 
   // requires_grad_(): the same contents, from here on with or without a history.
@@ -247,7 +274,8 @@ class Functionalizer {
           e_.emit(detach, {Arg(vars_.read(tensor))}, vars_[tensor].facts, false);
     }
     vars_.alias_of(after, tensor);
-    seen_.requires_grad[tensor] = on;
+    vars_[tensor].requires_grad_set = true;
+    seen_.changes.push_back({tensor, tensor, vars_.size(), &bind});
     if (on) seen_.new_leaves.push_back(after);
   }
 
@@ -263,8 +291,9 @@ class Functionalizer {
 
 }  // namespace
 
-Functionalized functionalize(const Trace& recorded, bool write_back_at_once) {
-  return Functionalizer(recorded, write_back_at_once).run();
+Functionalized functionalize(const Trace& recorded, bool write_back_at_once,
+                             const std::vector<record::SharedInput>& shared) {
+  return Functionalizer(recorded, write_back_at_once).run(shared);
 }
 
 }  // namespace fulgurite::passes

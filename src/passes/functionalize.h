@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ir/trace.h"
+#include "record/recorder.h"
 
 namespace fulgurite::passes {
 
@@ -32,6 +33,8 @@ struct Functionalized {
 
 // Throws Refusal FG-15x for programs whose aliasing it cannot express. `write_back_at_once`: leaves
 // that require grad are written where the program writes them, not at the end.
-Functionalized functionalize(const ir::Trace& recorded, bool write_back_at_once = false);
+// `shared`: what is known of inputs that share memory.
+Functionalized functionalize(const ir::Trace& recorded, bool write_back_at_once = false,
+                             const std::vector<record::SharedInput>& shared = {});
 
 }  // namespace fulgurite::passes

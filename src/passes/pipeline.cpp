@@ -95,7 +95,7 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   keep(low.stages, "recorded", recorded);
 
   check_memory_is_written(*recorded);
-  Functionalized functional = functionalize(*recorded, options.write_back_at_once);
+  Functionalized functional = functionalize(*recorded, options.write_back_at_once, options.shared);
   keep(low.stages, "functionalize", functional.trace);
   low.functional = functional.trace;
   low.functional_attached = attached_values(*functional.trace);

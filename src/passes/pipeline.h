@@ -8,6 +8,7 @@
 #include "ir/trace.h"
 #include "passes/claim.h"
 #include "passes/derive.h"
+#include "record/recorder.h"
 
 namespace fulgurite::passes {
 
@@ -22,6 +23,7 @@ struct PipelineOptions {
   bool reinplace = true;
   bool write_back_at_once = false;  // of leaves that require grad: skip_inplace_functionalization
   Claimer claim = {};
+  std::vector<record::SharedInput> shared = {};  // Recording::shared
 };
 
 // A leaf that the core writes back (ops/open_leaf.h): `result` is what the caller gets for it.

@@ -20,12 +20,12 @@ bool Entry::gather(const std::vector<PyObject*>& args, const std::vector<PyRef>&
   scratch.reserve(externals.size());
   for (const External& e : externals) {
     const at::Tensor& t = e.tensor.get(inputs, slots);
-    if (!e.is_grad) {
+    if (!e.is_grad && !e.is_base) {
       inputs.push_back(&t);
       continue;
     }
-    if (!t.grad().defined()) return false;
-    scratch.push_back(t.grad());
+    if (e.is_grad ? !t.grad().defined() : !t.is_view()) return false;
+    scratch.push_back(e.is_grad ? t.grad() : at::Tensor(t._base()));
     inputs.push_back(&scratch.back());
   }
   return true;
@@ -140,7 +140,7 @@ std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject
   std::vector<const at::Tensor*> inputs;
   std::vector<at::Tensor> scratch;
   if (!gather(matched_, slots, inputs, scratch))
-    return "the .grad of a tensor is None, was a tensor when recorded";
+    return "the .grad of a tensor is None, or it is no view, unlike when recorded";
   for (size_t i = 0; i < tensors.size(); ++i)
     if (!tensors[i].check(*inputs[i]))
       return tensor_paths[i] + ": " + tensors[i].difference(*inputs[i]);

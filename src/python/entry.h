@@ -39,6 +39,7 @@ struct TensorRef {
 // An input of the program that is no argument.
 struct External {
   bool is_grad = false;  // it is the .grad of `tensor`
+  bool is_base = false;  // it is the ._base of `tensor`
   TensorRef tensor;
   std::string path;  // how the program reached it
 };

@@ -361,6 +361,10 @@ class RecordedCall {
     }
     record::Recording recording = recorder.finish(outputs, expression);
     if (recording.refusal) throw *recording.refusal;
+    for (const auto& [impl, read] : reads)
+      if (recorder.is_known_by_memory(tensor_of(read->tensor)))
+        throw fulgurite::Refusal("FG-205", "the program uses " + read->path +
+                                               ", which is on the memory of another tensor");
 
     number_inputs(recorder, entry, seen, recording.numbers);
     const size_t arguments =
@@ -377,6 +381,10 @@ class RecordedCall {
         x.path = it->second->path;
         x.tensor.slot = it->second->slot;
         if (x.tensor.slot < 0) x.tensor.fixed = e.tensor;
+      } else if (e.base_of >= 0) {
+        x.is_base = true;
+        x.path = recording.trace->value(e.base_of).name + "._base";
+        x.tensor = tensor_ref(entry, *recording.trace, e.base_of, recording.externals);
       } else {
         throw fulgurite::Refusal(
             "FG-205", "the program uses a tensor " + recording.trace->value(e.value).name +
@@ -396,6 +404,7 @@ class RecordedCall {
     passes::PipelineOptions options;
     options.reinplace = state_.options.reinplace;
     options.claim = exec::claimer(state_.options.executors);
+    options.shared = recording.shared;
     options.write_back_at_once = state_.options.write_back_at_once;
     passes::Lowered lowered;
     {

@@ -19,6 +19,16 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
         (now.defined() && !now.is_same(leaf.grad)))
       grad_writes.emplace_back(leaf.value, now.defined() ? r.use(now) : kNoValue);
   }
+  recording.shared = r.shared_inputs();
+  for (const External& e : r.externals) {
+    // What is guarded is what it was when the program came upon it.
+    const bool required = r.values[e.value].tensor().requires_grad;
+    if (e.tensor.requires_grad() != required ||
+        (required && is_marked_leaf(e.tensor) != r.facts[e.value].is_marked_leaf))
+      r.refuse("FG-203",
+               "a tensor that is no argument requires grad before the call and not after it, "
+               "or the other way round; the next call is recorded again");
+  }
   if (r.refusal) {
     recording.refusal = r.refusal;
     return recording;
@@ -35,8 +45,10 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
     External x = e;
     x.value = ids[e.value];
     if (x.grad_of >= 0) x.grad_of = ids[x.grad_of];
+    if (x.base_of >= 0) x.base_of = ids[x.base_of];
     recording.externals.push_back(std::move(x));
   }
+  for (SharedInput& s : recording.shared) s.value = ids[s.value];
   for (ValueId id : r.placed_numbers.ids) ids[id] = b.add_input(r.values[id]);
   for (size_t id = 0; id < r.values.size(); ++id) {
     if (r.values[id].kind == ir::ValueKind::Constant) {

@@ -170,8 +170,7 @@ ValueId Recorder::add_input(const at::Tensor& tensor, const std::string& name) {
   }
   const ValueId id = r.new_value(tensor, -1, name, ir::ValueKind::Input);
   r.inputs.push_back(id);
-  r.given.insert(tensor.unsafeGetTensorImpl());
-  r.note_leaf(tensor, id);
+  r.note_given(tensor, id);
   return id;
 }
 
@@ -249,6 +248,10 @@ void Recorder::note_grad_write(const at::Tensor& leaf) {
 }
 
 const std::vector<External>& Recorder::externals() const { return impl_->externals; }
+
+bool Recorder::is_known_by_memory(const at::Tensor& tensor) const {
+  return impl_->known_by_memory.count(tensor.unsafeGetTensorImpl()) > 0;
+}
 
 void Recorder::name_external(size_t index, std::string name) {
   impl_->values[impl_->externals.at(index).value].name = std::move(name);

@@ -42,6 +42,20 @@ struct External {
   ir::ValueId value;
   // Index of the input or external whose .grad this tensor is, -1 if none.
   int32_t grad_of = -1;
+  // The input or external that is a view of it (its `_base`), if nothing else explains it; -1:
+  // none.
+  int32_t base_of = -1;
+};
+
+// An input on memory that another input has too and the program writes.
+struct SharedInput {
+  ir::ValueId value;
+  bool is_view = false;  // to autograd, of the one input that is the base of all
+  bool is_base = false;
+  bool own_version = false;  // writes through it are not counted for the base, as for .data
+  bool is_restricted =
+      false;  // a view that eager does not let be written (made under no_grad, by split, ...)
+  bool is_transformed = false;  // conjugate or negative
 };
 
 // A leaf that was there before the run, and whether it had a .grad then.
@@ -55,6 +69,7 @@ struct Recording {
   std::vector<External> externals;  // in the order in which they are inputs
   std::vector<int> numbers;         // nodes of Recorder::numbers that are inputs, in order
   std::vector<LeafGrad> leaves;
+  std::vector<SharedInput> shared;
   std::optional<Refusal> refusal;  // the trace is absent then
   size_t operators = 0;            // how many leaf operators ran
 };
@@ -115,6 +130,10 @@ class Recorder {
   // Since then one operator was called with these numbers.
   void use_numbers(Mark since, const std::vector<NumberPlace>& places);
   void check_number(int comparison);
+
+  // Whether the tensor was recorded as another one that has the same memory: right for what
+  // autograd and `.data` make in the call, wrong for a tensor that was there before it.
+  bool is_known_by_memory(const at::Tensor& tensor) const;
 
   // The externals so far, and names for them (they are "external<k>" otherwise).
   const std::vector<External>& externals() const;

@@ -7,6 +7,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <string>
 #include <unordered_map>
@@ -49,6 +50,7 @@ struct Facts {
   c10::StorageImpl* storage = nullptr;
   const void* version_counter = nullptr;
   int32_t producer = -1;  // index into binds, -1: input or external
+  bool is_marked_leaf = false;
 };
 
 struct Recorder::Impl {
@@ -61,6 +63,14 @@ struct Recorder::Impl {
   std::vector<ir::Value> values;
   std::vector<Facts> facts;
   std::vector<ValueId> inputs;
+  // What autograd knows of inputs and externals when the program comes upon them.
+  struct Given {
+    ValueId value;
+    at::Tensor tensor;
+    at::Tensor base;  // of which it is a view; itself if it is none
+    bool is_restricted;
+  };
+  std::vector<Given> given_tensors;
   std::vector<External> externals;
   std::vector<PendingBind> binds;
   std::vector<ir::Region> regions;
@@ -100,6 +110,7 @@ struct Recorder::Impl {
 
   std::unordered_set<const c10::StorageImpl*> written_with_grad;
   std::unordered_set<const c10::TensorImpl*> given;  // inputs and externals
+  std::unordered_set<const c10::TensorImpl*> known_by_memory;
   bool ambient_inference = c10::InferenceMode::is_enabled();
   FreshMemory fresh;
   int nesting = 0;      // inside how many leaf operators that keep the key on
@@ -143,6 +154,7 @@ struct Recorder::Impl {
     f.storage = storage_of(impl);
     f.version_counter = version_counter_of(impl);
     f.producer = producer;
+    f.is_marked_leaf = record::is_marked_leaf(t);
     if (f.storage != nullptr) {
       v.storage =
           storage_ids.emplace(f.storage, static_cast<int32_t>(storage_ids.size())).first->second;
@@ -170,6 +182,16 @@ struct Recorder::Impl {
     if (t.is_leaf() && t.requires_grad()) leaves.push_back({t, id, t.grad(), false});
   }
 
+  void note_given(const at::Tensor& t, ValueId id) {
+    given.insert(t.unsafeGetTensorImpl());
+    const auto* meta = torch::autograd::impl::get_view_autograd_meta(t);
+    const bool is_view = meta != nullptr && meta->has_bw_view();
+    given_tensors.push_back(
+        {id, t, is_view ? meta->get_backward_view().base_ : t,
+         is_view && meta->get_creation_meta() != torch::autograd::CreationMeta::DEFAULT});
+    note_leaf(t, id);
+  }
+
   ValueId external(const at::Tensor& t) {
     int32_t grad_of = -1;
     for (const Leaf& leaf : leaves)
@@ -177,8 +199,7 @@ struct Recorder::Impl {
     const ValueId id =
         new_value(t, -1, "external" + std::to_string(externals.size()), ir::ValueKind::Input);
     externals.push_back({t, id, grad_of});
-    given.insert(t.unsafeGetTensorImpl());
-    note_leaf(t, id);
+    note_given(t, id);
     return id;
   }
 
@@ -213,11 +234,15 @@ struct Recorder::Impl {
                                     written_with_grad.count(storage) > 0;
           if (facts[*i].version_counter == counter && same_history) {
             by_impl[impl] = *i;
+            known_by_memory.insert(impl);
             weak_tensors.emplace_back(t.getIntrusivePtr());
             return *i;
           }
           // Tensor.data: the same memory under another version counter and outside autograd.
-          if (!t.requires_grad()) return alias(t, *i);
+          if (!t.requires_grad()) {
+            known_by_memory.insert(impl);
+            return alias(t, *i);
+          }
         }
       }
     }
@@ -235,7 +260,12 @@ struct Recorder::Impl {
 
   // The value `id` of `t`, or, where requires_grad was set since, the value that it is now.
   ValueId with_requires_grad_of(const at::Tensor& t, ValueId id) {
-    if (t.requires_grad() == values[id].tensor().requires_grad) return id;
+    if (t.requires_grad() == values[id].tensor().requires_grad) {
+      if (is_marked_leaf(t) && !facts[id].is_marked_leaf)
+        refuse("FG-187",
+               "requires_grad_() was called on a view that had been made without grad mode");
+      return id;
+    }
     // A write through a view gave its base a history: passes see that from the write itself.
     if (t.grad_fn() != nullptr && written_with_grad.count(facts[id].storage) > 0) return id;
     if (t.grad_fn() != nullptr) {
@@ -400,6 +430,10 @@ struct Recorder::Impl {
     // A new shape of the same memory is repeated on an argument at the end of the compiled call.
     return !ops::view_variant(op) || is_external(self.toTensor());
   }
+
+  // Inputs that share memory which the program writes; their base becomes an external if it is
+  // none.
+  std::vector<SharedInput> shared_inputs();
 
   // Opens the leaves that an operator is about to write; false if there is none.
   bool open_written_leaves(const Op& op, const Stack& stack);

@@ -1,5 +1,7 @@
 #include "record/tensors.h"
 
+#include <torch/csrc/autograd/variable.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -31,6 +33,11 @@ ir::Value describe(const at::Tensor& t) {
   v.type = std::move(type);
   v.offset = t.storage_offset();
   return v;
+}
+
+bool is_marked_leaf(const at::Tensor& t) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(t);
+  return meta != nullptr && meta->requires_grad_ && meta->grad_fn_ == nullptr;
 }
 
 bool same_geometry(const ir::Value& v, const c10::TensorImpl* impl) {

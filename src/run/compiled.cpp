@@ -2,290 +2,25 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/clone.h>
-#include <ATen/ops/empty_strided.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
-#include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/node.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
 #include "ir/errors.h"
-#include "ir/stack.h"
 #include "ops/prims.h"
 #include "ops/rules.h"
 #include "ops/traits.h"
 #include "run/below_autograd.h"
-#include "run/ruled.h"
+#include "run/compiled_backward.h"
+#include "run/random_state.h"
 
 namespace fulgurite::run {
 namespace {
 
 using torch::autograd::SavedVariable;
-using torch::autograd::variable_list;
-
-at::Tensor default_random_state() { return at::detail::getDefaultCPUGenerator().get_state(); }
-void set_default_random_state(const at::Tensor& state) {
-  auto generator = at::detail::getDefaultCPUGenerator();
-  generator.set_state(state);
-}
-
-// Per value of a backward trace: bit k if it depends on cotangent k (63: any beyond).
-std::vector<uint64_t> cotangents_of_values(const ir::Trace& t) {
-  std::vector<uint64_t> mask(t.values.size(), 0);
-  for (size_t k = t.num_saved_inputs; k < t.inputs.size(); ++k)
-    mask[t.inputs[k]] = uint64_t{1} << std::min<size_t>(k - t.num_saved_inputs, 63);
-  for (const ir::Bind& b : t.binds) {
-    uint64_t m = 0;
-    for_each_arg(b, [&](ir::ValueId id) { m |= mask[id]; });
-    for_each_result(b, [&](ir::ValueId id) { mask[id] |= m; });
-  }
-  return mask;
-}
-
-// The history of what an input was before the call overwrote it.
-struct InputBefore : torch::autograd::Node {
-  std::string name() const override { return "InputBefore"; }
-  variable_list apply(variable_list&& gradients) override { return std::move(gradients); }
-};
-
-// The history of the results of one call.
-struct CompiledBackward : torch::autograd::Node {
-  std::shared_ptr<const Compiled> program;
-  std::vector<SavedVariable> saved;  // by slot
-  std::vector<c10::IValue> numbers;  // by slot, for numbers
-  std::vector<at::Tensor> inputs;  // for create_graph; undefined where the call itself overwrote it
-  std::vector<uint32_t> versions;  // of the inputs at the call
-  std::vector<c10::IValue> input_numbers;  // for create_graph
-  at::Tensor random_state;
-  bool released = false;
-
-  std::string name() const override { return "CompiledBackward[" + program->name() + "]"; }
-
-  void release_variables() override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (auto& s : saved) s.reset_data();
-    inputs.clear();
-    released = !saved.empty();
-  }
-
-  variable_list apply(variable_list&& gradients) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    TORCH_CHECK(!released, torch::autograd::ERR_BACKWARD_TWICE);
-    if (!c10::GradMode::is_enabled()) return apply_plan(gradients);
-    for (const at::Tensor& x : inputs)
-      if (!x.defined()) return apply_backward_trace(gradients);
-    return apply_with_graph(gradients);
-  }
-
-  // create_graph without an input, which the call overwrote: the backward trace itself runs under
-  // autograd. That needs saved values with their histories, which intermediate ones have not.
-  variable_list apply_backward_trace(const variable_list& gradients) {
-    const ir::Trace& t = *program->parts().differentiable_backward;
-    Frame frame(t.values.size());
-    load_constants(t, frame);
-    const auto& slots = program->saved();
-    for (size_t k = 0; k < slots.size(); ++k) {
-      const SavedSlot& slot = slots[k];
-      if (slot.kind == SavedSlot::Kind::Number) {
-        frame[t.inputs[k]] = numbers[k];
-        continue;
-      }
-      at::Tensor v = saved[k].unpack(slot.kind == SavedSlot::Kind::Output ? getptr() : nullptr);
-      if (slot.copy_of >= 0) v = with_history_of_input(v, slot.copy_of);
-      const ir::Value& value = program->parts().forward->value(slot.value);
-      TORCH_CHECK(slot.kind != SavedSlot::Kind::Intermediate || slot.copy_of >= 0 ||
-                      !value.tensor().requires_grad,
-                  "FG-181: create_graph through ", program->name(),
-                  ": the compiled call overwrote an input that it would need to compute ",
-                  value.name, " again");
-      frame[t.inputs[k]] = v;
-    }
-    for (size_t k = 0; k < gradients.size(); ++k) {
-      const ir::ValueId id = t.inputs[t.num_saved_inputs + k];
-      const auto& type = t.value(id).tensor();
-      const auto options = at::TensorOptions().dtype(type.dtype).device(type.device);
-      frame[id] = gradients[k].defined() ? gradients[k] : at::zeros(type.sizes, options);
-    }
-    UnderAutograd under;
-    std::vector<c10::IValue> stack;
-    for (const ir::Bind& b : t.binds) ir::run_bind(b, frame, stack);
-    variable_list out(t.outputs.size());
-    for (size_t k = 0; k < t.outputs.size(); ++k)
-      if (t.outputs[k] != ir::kNoValue && task_should_compute_output(k))
-        out[k] = frame[t.outputs[k]].toTensor();
-    return out;
-  }
-
-  // The contents that input `i` had, with the history that it had.
-  at::Tensor with_history_of_input(const at::Tensor& contents, int32_t i) {
-    const auto& differentiable = program->parts().differentiable;
-    const auto k = static_cast<size_t>(
-        std::find(differentiable.begin(), differentiable.end(), static_cast<size_t>(i)) -
-        differentiable.begin());
-    if (k == differentiable.size()) return contents;
-    at::Tensor alias = contents.detach();
-    auto node = c10::make_intrusive<InputBefore>();
-    node->add_next_edge(next_edge(k));
-    torch::autograd::set_history(alias, node);
-    return alias;
-  }
-
-  variable_list apply_plan(const variable_list& gradients) {
-    const BackwardProgram& b = program->backward();
-    const ir::Trace& t = *b.trace;
-    Frame frame(b.plan->registers());
-    load_constants(t, frame);
-    const auto& slots = program->saved();
-    // If the graph is not kept, saved tensors die with their last use in the plan.
-    const bool keep = torch::autograd::get_current_graph_task_keep_graph();
-    auto self = getptr();
-    for (size_t k = 0; k < slots.size(); ++k) {
-      if (slots[k].kind == SavedSlot::Kind::Number) {
-        frame[t.inputs[k]] = numbers[k];
-      } else {
-        frame[t.inputs[k]] =
-            saved[k].unpack(slots[k].kind == SavedSlot::Kind::Output ? self : nullptr);
-      }
-    }
-    if (!keep) {
-      for (auto& s : saved) s.reset_data();
-      inputs.clear();
-      released = !saved.empty();
-    }
-    BelowAutograd below;
-    uint64_t defined = 0;
-    for (size_t k = 0; k < gradients.size(); ++k) {
-      const ir::ValueId id = t.inputs[t.num_saved_inputs + k];
-      const auto& type = t.value(id).tensor();
-      if (gradients[k].defined()) defined |= uint64_t{1} << std::min<size_t>(k, 63);
-      frame[id] = as_recorded(gradients[k], type);
-    }
-    if (b.raises) {
-      run_what_is_asked_for(frame, defined);
-    } else {
-      b.plan->run(frame);
-    }
-    variable_list out(t.outputs.size());
-    for (size_t k = 0; k < t.outputs.size(); ++k) {
-      if (t.outputs[k] == ir::kNoValue || !task_should_compute_output(k)) continue;
-      if ((b.depends_on[k] & defined) == 0) continue;
-      out[k] = frame[t.outputs[k]].toTensor();
-    }
-    return out;
-  }
-
-  // The binds that the wanted gradients need; a part that raises counts only if a cotangent reaches
-  // it, as eager does not run nodes that get no gradient.
-  void run_what_is_asked_for(Frame& frame, uint64_t defined) {
-    static const ir::Op overwritten = ir::Op::get("fulgurite::overwritten");
-    const ir::Trace& t = *program->parts().differentiable_backward;
-    const std::vector<uint64_t> reached_by = cotangents_of_values(t);
-    std::vector<bool> needed(t.values.size(), false);
-    for (size_t k = 0; k < t.outputs.size(); ++k)
-      if (t.outputs[k] != ir::kNoValue && task_should_compute_output(k))
-        needed[t.outputs[k]] = true;
-    std::vector<bool> runs(t.binds.size(), false);
-    for (size_t i = t.binds.size(); i-- > 0;) {
-      for_each_result(t.binds[i], [&](ir::ValueId id) { runs[i] = runs[i] || needed[id]; });
-      if (runs[i]) for_each_arg(t.binds[i], [&](ir::ValueId id) { needed[id] = true; });
-    }
-    std::vector<c10::IValue> stack;
-    c10::AutoGradMode no_grad(false);
-    for (size_t i = 0; i < t.binds.size(); ++i) {
-      if (!runs[i]) continue;
-      const ir::Bind& b = t.binds[i];
-      if (b.op == overwritten && (reached_by[std::get<ir::ValueId>(b.results[0])] & defined) == 0) {
-        const auto id = std::get<ir::ValueId>(b.results[0]);
-        frame[id] = as_recorded(at::Tensor(), t.value(id).tensor());
-        continue;
-      }
-      ir::run_bind(b, frame, stack);
-    }
-  }
-
-  // A cotangent with the geometry that the backward trace was derived for; zeros if it is
-  // undefined.
-  static at::Tensor as_recorded(const at::Tensor& g, const ir::TensorType& type) {
-    auto options = at::TensorOptions().dtype(type.dtype).device(type.device);
-    if (!g.defined()) return at::empty_strided(type.sizes, type.strides, options).zero_();
-    if (g.strides() == at::IntArrayRef(type.strides) && g.scalar_type() == type.dtype) return g;
-    return at::empty_strided(type.sizes, type.strides, options).copy_(g);
-  }
-
-  static void load_constants(const ir::Trace& t, Frame& frame) {
-    for (size_t id = 0; id < t.values.size(); ++id)
-      if (t.values[id].kind == ir::ValueKind::Constant) frame[id] = t.values[id].constant;
-  }
-
-  // create_graph: the functional trace runs once more, now under autograd, and is differentiated by
-  // it.
-  variable_list apply_with_graph(const variable_list& gradients) {
-    TORCH_CHECK(!program->backward().raises,
-                "one of the variables needed for gradient computation has been modified by an "
-                "inplace operation in the compiled ",
-                program->name(), " (FG-181: differentiating again needs every value)");
-    const auto& parts = program->parts();
-    const ir::Trace& t = *parts.functional;
-    Frame frame(t.values.size());
-    load_constants(t, frame);
-    variable_list differentiable;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const at::Tensor& x = inputs[i];
-      TORCH_CHECK(x.is_inference() || x._version() == versions[i],
-                  "one of the variables needed for gradient computation has been modified by an "
-                  "inplace operation: input ",
-                  t.value(t.inputs[i]).name, " of the compiled ", program->name(),
-                  " is at version ", x._version(), "; expected version ", versions[i],
-                  " instead (FG-181: differentiating again needs every input)");
-      frame[t.inputs[i]] = x;
-    }
-    for (size_t k = 0; k < input_numbers.size(); ++k)
-      frame[t.inputs[inputs.size() + k]] = input_numbers[k];
-    for (size_t i : parts.differentiable) differentiable.push_back(frame[t.inputs[i]].toTensor());
-    UnderAutograd under;
-    at::Tensor state_now;
-    if (random_state.defined()) {
-      state_now = default_random_state();
-      set_default_random_state(random_state);
-    }
-    std::vector<c10::IValue> stack;
-    for (size_t i = 0; i < t.epilogue; ++i) {
-      c10::AutoGradMode mode(t.binds[i].grad_mode || t.binds[i].op == prims::set_data());
-      if (i < parts.user_rules.size() && parts.user_rules[i]) {
-        run_ruled(t.binds[i], parts.user_rules[i], frame);
-      } else {
-        ir::run_bind(t.binds[i], frame, stack);
-      }
-    }
-    if (state_now.defined()) set_default_random_state(state_now);
-    variable_list outputs, seeds;
-    for (size_t k = 0; k < gradients.size(); ++k) {
-      const at::Tensor o = frame[parts.functional_attached[k]].toTensor();
-      if (!gradients[k].defined() || !o.requires_grad()) continue;
-      outputs.push_back(o);
-      seeds.push_back(gradients[k]);
-    }
-    variable_list out(parts.differentiable.size());
-    if (outputs.empty()) return out;
-    variable_list wanted;
-    std::vector<size_t> where;
-    for (size_t k = 0; k < differentiable.size(); ++k) {
-      if (!task_should_compute_output(k)) continue;
-      wanted.push_back(differentiable[k]);
-      where.push_back(k);
-    }
-    variable_list found =
-        torch::autograd::grad(outputs, wanted, seeds, /*retain_graph=*/true, /*create_graph=*/true,
-                              /*allow_unused=*/true);
-    for (size_t k = 0; k < where.size(); ++k) out[where[k]] = found[k];
-    return out;
-  }
-};
 
 std::vector<ir::ValueId> all_used_after_core(const ir::Trace& t,
                                              const std::vector<ir::ValueId>& attached) {
@@ -298,25 +33,29 @@ std::vector<ir::ValueId> all_used_after_core(const ir::Trace& t,
   return keep;
 }
 
-std::vector<uint64_t> dependencies(const ir::Trace& t) {
-  const std::vector<uint64_t> mask = cotangents_of_values(t);
-  std::vector<uint64_t> out;
-  for (ir::ValueId id : t.outputs)
-    out.push_back(id == ir::kNoValue ? 0 : mask[id] == 0 ? ~uint64_t{0} : mask[id]);
-  return out;
-}
-
-// The input of which the saved value `id` is a copy that was made because the call overwrites it.
-int32_t overwritten_input_copied_by(const ir::Trace& t, ir::ValueId id,
-                                    const std::vector<bool>& overwritten) {
+// Of what the saved value `id` is a copy, made because the call overwrites it (passes/split.cpp);
+// `id` itself if it is none.
+ir::ValueId copied_by(const ir::Trace& t, ir::ValueId id) {
   for (size_t i = 0; i < t.epilogue; ++i) {
     const ir::Bind& b = t.binds[i];
-    if (b.op.name() != "aten::clone" || std::get<ir::ValueId>(b.results[0]) != id) continue;
-    for (size_t k = 0; k < t.inputs.size(); ++k)
-      if (t.inputs[k] == std::get<ir::ValueId>(b.args[0]) && overwritten[k])
-        return static_cast<int32_t>(k);
+    if (b.op.name() == "aten::clone" && !b.grad_mode && b.location < 0 &&
+        std::get<ir::ValueId>(b.results[0]) == id)
+      return std::get<ir::ValueId>(b.args[0]);
   }
-  return -1;
+  return id;
+}
+
+// The backward before it was reinplaced.
+ir::TracePtr claimed_backward(const passes::Lowered& parts) {
+  for (auto s = parts.backward_stages.rbegin(); s != parts.backward_stages.rend(); ++s)
+    if (s->name == "claim") return s->trace;
+  return parts.differentiable_backward;
+}
+
+// PyTorch's gradients are linear in the cotangents; a user's rule need not be.
+bool is_linear(const passes::Lowered& parts) {
+  return std::none_of(parts.user_rules.begin(), parts.user_rules.end(),
+                      [](const auto& rule) { return rule != nullptr; });
 }
 
 }  // namespace
@@ -333,12 +72,8 @@ Compiled::Compiled(Parts parts)
     if (t.values[id].kind == ir::ValueKind::Constant)
       constants_.emplace_back(static_cast<ir::ValueId>(id), t.values[id].constant);
   if (!has_gradient()) return;
-  const ir::Trace& b = *parts_.backward;
-  backward_.trace = parts_.backward;
-  backward_.plan = std::make_unique<Plan>(b, 0, b.binds.size(), b.outputs);
-  static const ir::Op overwritten = ir::Op::get("fulgurite::overwritten");
-  for (const ir::Bind& x : b.binds) backward_.raises = backward_.raises || x.op == overwritten;
-  backward_.depends_on = dependencies(*parts_.differentiable_backward);
+  backward_ = std::make_unique<BackwardProgram>(claimed_backward(parts_), parts_.backward,
+                                                is_linear(parts_));
   keeps_random_state_ = core_->draws_random_numbers();
   overwritten_.assign(t.inputs.size(), false);
   for (const ir::Bind& bind : t.binds)
@@ -363,7 +98,10 @@ Compiled::Compiled(Parts parts)
                parts_.attached.end()) {
       s.kind = SavedSlot::Kind::Output;
     } else {
-      s.copy_of = overwritten_input_copied_by(t, id, overwritten_);
+      const ir::ValueId of = copied_by(t, id);
+      for (size_t k = 0; k < t.inputs.size(); ++k)
+        if (t.inputs[k] == of && overwritten_[k]) s.copy_of = static_cast<int32_t>(k);
+      s.has_history = t.value(of).tensor().requires_grad;
     }
     saved_.push_back(s);
   }
@@ -421,12 +159,14 @@ void Compiled::attach(Frame& frame, const at::Tensor* const* inputs,
                       const std::vector<c10::IValue>& numbers,
                       const at::Tensor& random_state) const {
   const ir::Trace& t = *parts_.forward;
-  auto node = c10::make_intrusive<CompiledBackward>();
-  node->program = shared_from_this();
+  auto node = c10::make_intrusive<CompiledBackward>(shared_from_this());
   torch::autograd::edge_list edges;
   edges.reserve(parts_.differentiable.size());
-  for (size_t i : parts_.differentiable)
-    edges.push_back(torch::autograd::impl::gradient_edge(*inputs[i]));
+  // Eager's graph does not reach inputs without a gradient.
+  for (size_t k = 0; k < parts_.differentiable.size(); ++k)
+    edges.push_back(backward_->trace().outputs[k] == ir::kNoValue
+                        ? torch::autograd::Edge()
+                        : torch::autograd::impl::gradient_edge(*inputs[parts_.differentiable[k]]));
   node->set_next_edges(std::move(edges));
   for (ir::ValueId id : parts_.attached) torch::autograd::set_history(frame[id].toTensor(), node);
   node->saved.resize(saved_.size());

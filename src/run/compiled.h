@@ -14,6 +14,7 @@
 
 #include "ir/trace.h"
 #include "passes/pipeline.h"
+#include "run/backward_program.h"
 #include "run/plan.h"
 
 namespace fulgurite::run {
@@ -24,16 +25,7 @@ struct SavedSlot {
   ir::ValueId value;  // of the forward trace
   // An intermediate that is a copy of this input, which the call overwrites; -1 otherwise.
   int32_t copy_of = -1;
-};
-
-struct BackwardProgram {
-  ir::TracePtr trace;
-  std::unique_ptr<Plan> plan;
-  std::vector<uint64_t>
-      depends_on;  // per gradient: bit k if it depends on cotangent k (63: any beyond)
-  // The trace raises where a value was overwritten (prims.overwritten): only what is asked for
-  // runs.
-  bool raises = false;
+  bool has_history = false;  // an intermediate that depends on inputs that require grad
 };
 
 class Compiled : public std::enable_shared_from_this<Compiled> {
@@ -55,7 +47,7 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   const Parts& parts() const { return parts_; }
   const std::string& name() const { return parts_.forward->name; }
   bool has_gradient() const { return parts_.backward != nullptr; }
-  const BackwardProgram& backward() const { return backward_; }
+  const BackwardProgram& backward() const { return *backward_; }
   const std::vector<SavedSlot>& saved() const { return saved_; }
   const Plan& core() const { return *core_; }
   const Plan& epilogue() const { return *epilogue_; }
@@ -68,7 +60,7 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   Parts parts_;
   mutable std::atomic<uint64_t> rules_generation_;  // up to which the program is known to be fresh
   std::unique_ptr<Plan> core_, epilogue_;
-  BackwardProgram backward_;
+  std::unique_ptr<BackwardProgram> backward_;
   std::vector<SavedSlot> saved_;
   std::vector<std::pair<ir::ValueId, at::Tensor>> constants_;
   std::vector<bool> overwritten_;  // inputs that the call writes

@@ -5,6 +5,8 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "record/tensors.h"
+
 namespace fulgurite::run {
 namespace {
 
@@ -74,6 +76,22 @@ std::string TensorGuard::difference(const at::Tensor& t) const {
   return s.str();
 }
 
+ViewFacts ViewFacts::of(const at::Tensor& t, const at::Tensor& first,
+                        const at::Tensor* const* tensors, size_t count) {
+  ViewFacts f;
+  const auto counter = [](const at::Tensor& x) {
+    return record::version_counter_of(x.unsafeGetTensorImpl());
+  };
+  f.own_version = counter(t) != counter(first);
+  const auto* meta = torch::autograd::impl::get_view_autograd_meta(t);
+  if (meta == nullptr || !meta->has_bw_view()) return f;
+  f.creation = static_cast<uint8_t>(1 + static_cast<int>(meta->get_creation_meta()));
+  const at::Tensor& base = meta->get_backward_view().base_;
+  for (size_t i = 0; i < count && f.base < 0; ++i)
+    if (tensors[i]->is_same(base)) f.base = static_cast<int32_t>(i);
+  return f;
+}
+
 AliasGuard::AliasGuard(const std::vector<const at::Tensor*>& tensors) {
   std::unordered_map<const void*, int32_t> first;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -83,6 +101,13 @@ AliasGuard::AliasGuard(const std::vector<const at::Tensor*>& tensors) {
     same_impl_.push_back(tensors[i]->is_same(*tensors[f]));
     any_ = any_ || f != static_cast<int32_t>(i);
   }
+  shared_.assign(tensors.size(), false);
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (first_[i] != static_cast<int32_t>(i)) shared_[i] = shared_[first_[i]] = true;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    views_.push_back(
+        shared_[i] ? ViewFacts::of(*tensors[i], *tensors[first_[i]], tensors.data(), tensors.size())
+                   : ViewFacts());
 }
 
 bool AliasGuard::check(const at::Tensor* const* tensors) const {
@@ -105,6 +130,8 @@ bool AliasGuard::check(const at::Tensor* const* tensors) const {
   if (!any_) return true;
   for (size_t i = 0; i < n; ++i) {
     const auto f = static_cast<size_t>(first_[i]);
+    if (shared_[i] && !(ViewFacts::of(*tensors[i], *tensors[f], tensors, n) == views_[i]))
+      return false;
     if (f == i) continue;
     if (tensors[i]->storage_offset() - tensors[f]->storage_offset() != distance_[i] ||
         tensors[i]->is_same(*tensors[f]) != same_impl_[i])

@@ -28,7 +28,18 @@ class TensorGuard {
   c10::SmallVector<int64_t, 10> dims_;  // sizes, then strides
 };
 
-// Which of several tensors share memory, and how they lie in it.
+// What autograd knows of a tensor on memory that others have too: whether it is a view, made in
+// which way, and of what.
+struct ViewFacts {
+  uint8_t creation = 0;      // 0: no view; else 1 + the CreationMeta
+  int32_t base = -1;         // the first of several tensors that it is a view of; -1: none of them
+  bool own_version = false;  // its version counter is not that of the first one on its memory
+  bool operator==(const ViewFacts&) const = default;
+  static ViewFacts of(const at::Tensor& t, const at::Tensor& first,
+                      const at::Tensor* const* tensors, size_t count);
+};
+
+// Which of several tensors share memory, how they lie in it, and what autograd knows of it.
 class AliasGuard {
  public:
   AliasGuard() = default;
@@ -41,6 +52,8 @@ class AliasGuard {
   std::vector<int32_t> first_;     // per tensor: the first one on the same storage
   std::vector<int64_t> distance_;  // offset from that one
   std::vector<bool> same_impl_;    // is it the very same tensor
+  std::vector<bool> shared_;       // does another one have its memory
+  std::vector<ViewFacts> views_;
   bool any_ = false;
 };
 

@@ -1,4 +1,5 @@
-"""Runs work items in forked processes, so that a crash or a hang costs one item and not the test run."""
+"""Runs work items in forked processes, so that a crash or a hang costs one item and not the test run; on several
+cores at once."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+WORKERS = int(os.environ.get("FULGURITE_TEST_WORKERS", min(2, len(os.sched_getaffinity(0)))))
+
 
 @dataclass(frozen=True)
 class Crash:
@@ -28,100 +31,127 @@ class Crash:
 def run_each(
     items: Sequence[Any], work: Callable[[Any], Any], timeout: float = 120.0
 ) -> Iterator[tuple[Any, Any]]:
-    """Yields ``(item, work(item))`` for every item. One process does items until it crashes; the next item
-    gets a new one. ``timeout`` is in seconds for one item. Results must be picklable; an exception that
+    """Yields ``(item, work(item))`` for every item, in order. Each of WORKERS processes does items until it crashes; a
+    new one takes its place. ``timeout`` is in seconds for one item. Results must be picklable; an exception that
     ``work`` raises is a Crash with its traceback."""
-    start = 0
-    while start < len(items):
-        done = start
-        for result in _one_process(items, start, work, timeout):
-            yield items[done], result
-            done += 1
-        start = done
-
-
-def _one_process(
-    items: Sequence[Any], start: int, work: Callable[[Any], Any], timeout: float
-) -> Iterator[Any]:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            os.close(reader)
-            for item in items[start:]:
-                try:
-                    result = work(item)
-                except Exception:
-                    result = Crash(traceback.format_exc())
-                _send(writer, result)
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-    os.close(writer)
-    left = len(items) - start
+    waiting = iter(range(len(items)))
+    workers: list[_Worker] = []
+    results: dict[int, Any] = {}
+    done = 0
     try:
-        while left:
-            result = _receive(reader, timeout)
-            if isinstance(result, _Ended):
-                if result is _HUNG:
-                    os.kill(pid, signal.SIGKILL)
-                _, status = os.waitpid(pid, 0)
-                pid = 0
-                if result is _HUNG:
-                    yield Crash(f"no result within {timeout:.0f} s")
-                elif os.WIFSIGNALED(status):
-                    yield Crash(f"killed by {signal.Signals(os.WTERMSIG(status)).name}")
+        for index in waiting:
+            workers.append(_Worker(items, work, workers))
+            workers[-1].begin(index)
+            if len(workers) == max(1, WORKERS):
+                break
+        while done < len(items):
+            while done in results:
+                yield items[done], results.pop(done)
+                done += 1
+            busy = [w for w in workers if w.item is not None]
+            if not busy:
+                continue
+            left = min(w.since for w in busy) + timeout - time.monotonic()
+            ready, _, _ = select.select([w.results for w in busy], [], [], max(0.0, left))
+            for w in busy:
+                item = w.item
+                assert item is not None
+                if w.results in ready:
+                    results[item] = w.result()
+                elif time.monotonic() > w.since + timeout:
+                    results[item] = w.end(f"no result within {timeout:.0f} s")
                 else:
-                    yield Crash(f"the process left with status {os.WEXITSTATUS(status)}")
-                return
-            left -= 1
-            yield result
+                    continue
+                following = next(waiting, None)
+                if following is None:
+                    continue
+                if w.pid == 0:
+                    workers.remove(w)
+                    w = _Worker(items, work, workers)
+                    workers.append(w)
+                w.begin(following)
     finally:
-        os.close(reader)
-        if pid:
-            if left:
-                os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        for w in workers:
+            w.end("")
 
 
-class _Ended:
-    pass
+class _Worker:
+    """A forked process that does the items whose numbers it is sent."""
+
+    def __init__(
+        self, items: Sequence[Any], work: Callable[[Any], Any], others: list[_Worker]
+    ) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.item: int | None = None  # what it is doing
+        self.since = 0.0
+        requests, self.requests = os.pipe()
+        self.results, results = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            for fd in (self.requests, self.results, *(f for w in others for f in w.descriptors())):
+                os.close(fd)
+            _serve(items, work, requests, results)
+        os.close(requests)
+        os.close(results)
+
+    def descriptors(self) -> tuple[int, ...]:
+        return (self.requests, self.results) if self.pid else ()
+
+    def begin(self, item: int) -> None:
+        self.item, self.since = item, time.monotonic()
+        os.write(self.requests, struct.pack("<q", item))
+
+    def result(self) -> Any:
+        """Of the item that it was doing; a Crash if the process is gone."""
+        head = _read(self.results, 8)
+        body = head and _read(self.results, struct.unpack("<Q", head)[0])
+        if not body:
+            return self.end(None)
+        self.item = None
+        return pickle.loads(body)
+
+    def end(self, why: str | None) -> Crash | None:
+        """Ends the process; None: it has ended by itself, and how is the reason."""
+        if self.pid == 0:
+            return None
+        if why is not None:
+            os.kill(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        for fd in self.descriptors():
+            os.close(fd)
+        self.pid, self.item = 0, None
+        if why is None and os.WIFSIGNALED(status):
+            why = f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
+        return Crash(why or f"the process left with status {os.WEXITSTATUS(status)}")
 
 
-_GONE, _HUNG = _Ended(), _Ended()
+def _serve(items: Sequence[Any], work: Callable[[Any], Any], requests: int, results: int) -> None:
+    """What the child does; does not return."""
+    try:
+        while request := _read(requests, 8):
+            try:
+                result = work(items[struct.unpack("<q", request)[0]])
+            except Exception:
+                result = Crash(traceback.format_exc())
+            data = pickle.dumps(result)
+            data = struct.pack("<Q", len(data)) + data
+            while data:
+                data = data[os.write(results, data) :]
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
 
 
-def _send(fd: int, value: Any) -> None:
-    data = pickle.dumps(value)
-    data = struct.pack("<Q", len(data)) + data
-    while data:
-        data = data[os.write(fd, data) :]
-
-
-def _read(fd: int, n: int, deadline: float) -> bytes | _Ended:
+def _read(fd: int, n: int) -> bytes:
+    """The next n bytes; fewer if the other end is closed."""
     data = b""
     while len(data) < n:
-        ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
-            return _HUNG
         part = os.read(fd, n - len(data))
         if not part:
-            return _GONE
+            return b""
         data += part
     return data
-
-
-def _receive(fd: int, timeout: float) -> Any:
-    deadline = time.monotonic() + timeout
-    head = _read(fd, 8, deadline)
-    if isinstance(head, _Ended):
-        return head
-    body = _read(fd, struct.unpack("<Q", head)[0], deadline)
-    return body if isinstance(body, _Ended) else pickle.loads(body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import linecache
 import warnings
@@ -14,6 +15,7 @@ from helpers import traces
 from helpers.compare import facts_differ, memory_pattern, values_differ
 
 CALLS = 3  # one recorded, two with new data
+REFUSED = "FG-181"  # an error of ours that says that a gradient cannot be differentiated again
 SLIPS = (NameError, UnboundLocalError, SyntaxError)
 
 
@@ -23,6 +25,8 @@ class Report:
     hits: int = 0
     reasons: tuple[str, ...] = ()
     eager_raises: bool = False
+    refused: bool = False  # to differentiate a gradient again
+    freed: bool = False  # more of a graph than eager, after backward from one of several outputs
     invalid: bool = False  # the program is none (a name it uses is gone)
 
 
@@ -38,7 +42,7 @@ def functions(source: str) -> dict[str, Any]:
 class _Run:
     """One call and all that can be seen of it afterwards."""
 
-    def __init__(self, make: Any, call: Any, seed: int) -> None:
+    def __init__(self, make: Any, call: Any, seed: int, mode: Any) -> None:
         self.error: str | None = None
         self.slip = False
         torch.manual_seed(seed)
@@ -52,7 +56,8 @@ class _Run:
         self.outputs: list[Any] = []
         torch.manual_seed(seed + 1000)
         try:
-            result = call(*self.arguments)
+            with mode() if mode is not None else contextlib.nullcontext():
+                result = call(*self.arguments)
             self.outputs = list(result) if isinstance(result, tuple) else [result]
         except Exception as e:
             self.slip = isinstance(e, SLIPS)
@@ -84,9 +89,15 @@ class _Run:
         self.values = [t.detach().clone() for t in everything]
         self.base = [t._base is not None for t in self.tensors]
         self.gradients: list[list[Any] | str] = []
+        self.refused = self.freed = False
+        # The same gradients, from when all was there that they need; None where that was not asked.
+        self.earlier: list[list[Any] | str | None] = []
+        self.kept: dict[tuple[int, ...], list[Any] | str] = {}
 
-    def differentiate(self) -> None:
-        """Gradients of the last output alone, then of all."""
+    def differentiate(self, variant: str) -> None:
+        """Gradients of the last output alone, then of all; then as ``variant`` says: "again" differentiates the
+        gradients, "partly" asks for those of single leaves, "overwritten" writes a tensor before backward and does
+        not keep the graph."""
         everything = [*self.inputs, *self.tensors]
         sources: list[torch.Tensor] = []
         for t, leaf in zip(everything, [*self.was_leaf, *[False] * len(self.tensors)], strict=True):
@@ -100,22 +111,63 @@ class _Run:
         leaves = [t for t in self.leaves if t.requires_grad]
         if not sources or not leaves:
             return
-        for chosen in (sources[-1:], sources):
-            weights = []
-            for i, s in enumerate(chosen):
-                g = torch.Generator().manual_seed(77 + i)
-                weights.append(torch.randn(s.shape, generator=g, dtype=s.dtype))
-            try:
-                torch.manual_seed(99)
-                self.gradients.append(
-                    list(
-                        torch.autograd.grad(
-                            chosen, leaves, weights, retain_graph=True, allow_unused=True
-                        )
-                    )
-                )
-            except Exception as e:
-                self.gradients.append(f"{type(e).__name__}: {e}")
+        if variant != "overwritten":
+            self.gradient(sources[-1:], leaves, True)
+            self.gradient(sources, leaves, True)
+        if variant == "again":
+            self.gradient(sources, leaves, True, create_graph=True)
+            if not isinstance(first := self.gradients[-1], str):
+                again = [g for g in first if g is not None and g.requires_grad]
+                if again:
+                    self.gradient(again, leaves, True)
+                else:  # a constant
+                    self.gradients.append([None for _ in leaves])
+                    self.earlier.append(None)
+        if variant == "partly":
+            for source in sources:
+                self.gradient([source], leaves[:1], True)
+            self.gradient(sources[:1], leaves, True)
+            self.gradient(sources, leaves[-1:], False)
+            self.gradient(sources[:1], leaves, False)
+        if variant == "overwritten":
+            for source in sources:
+                self.gradient([source], leaves, True)
+            self.gradient(sources, leaves, True)
+            written = everything[len(self.leaves) % len(everything)]
+            with contextlib.suppress(RuntimeError), torch.no_grad():
+                written.logical_not_() if written.dtype == torch.bool else written.add_(1)
+            for source in sources:
+                self.gradient([source], leaves, False)
+            self.gradient(sources, leaves, False)
+
+    def gradient(
+        self,
+        of: list[torch.Tensor],
+        leaves: list[torch.Tensor],
+        keep: bool,
+        create_graph: bool = False,
+    ) -> None:
+        weights = []
+        for i, s in enumerate(of):
+            g = torch.Generator().manual_seed(77 + i)
+            weights.append(torch.randn(s.shape, generator=g, dtype=s.dtype))
+        torch.manual_seed(99)
+        try:
+            found = torch.autograd.grad(
+                of,
+                leaves,
+                weights,
+                retain_graph=keep,
+                create_graph=create_graph,
+                allow_unused=True,
+            )
+            self.gradients.append(list(found))
+        except Exception as e:
+            self.gradients.append(f"{type(e).__name__}: {e}")
+        asked = (*map(id, of), -1, *map(id, leaves))
+        self.earlier.append(self.kept.get(asked))
+        if keep:
+            self.kept[asked] = self.gradients[-1]
 
     def write_afterwards(self) -> None:
         """Writes into each output in turn: what else changes, and whose version?"""
@@ -148,7 +200,7 @@ def _version(t: torch.Tensor) -> int:
     return -1 if t.is_inference() else t._version
 
 
-def _compare(where: str, got: _Run, want: _Run, exact: bool) -> list[str]:
+def _compare(where: str, got: _Run, want: _Run, variant: str, exact: bool) -> list[str]:
     out: list[str] = []
     if got.error != want.error:
         out.append(f"error {got.error!r}, eager's {want.error!r}")
@@ -185,19 +237,30 @@ def _compare(where: str, got: _Run, want: _Run, exact: bool) -> list[str]:
         out.append("the generator is in another state")
     if out:
         return [f"{where}: {o}" for o in out]
-    got.differentiate()
-    want.differentiate()
+    got.differentiate(variant)
+    want.differentiate(variant)
+    for k, g in enumerate(got.gradients):
+        if isinstance(g, str) and REFUSED in g:  # what follows needs it
+            got.refused = True
+            got.gradients, want.gradients = got.gradients[:k], want.gradients[:k]
+            break
     if len(got.gradients) != len(want.gradients):
         out.append(f"{len(got.gradients)} gradient computations, in eager {len(want.gradients)}")
     for k, (g, w) in enumerate(zip(got.gradients, want.gradients, strict=False)):
         if isinstance(g, str) or isinstance(w, str):
-            if g != w and not (isinstance(g, str) and isinstance(w, str) and _same_error(g, w)):
+            if isinstance(g, str) and FREED in g and want.earlier[k] is not None:
+                got.freed = got.freed or not isinstance(w, str)
+                continue
+            if g != w and not _same_error(g, w, want.earlier[k]):
                 out.append(
                     f"gradient {k}: {g if isinstance(g, str) else 'no error'}, in eager {w if isinstance(w, str) else 'no error'}"
                 )
             continue
         for j, (a, b) in enumerate(zip(g, w, strict=True)):
-            if (a is None) != (b is None):
+            if variant == "again" and k == 3 and (a is None or b is None):
+                if any(t is not None and t.any() for t in (a, b)):
+                    out.append(f"second gradient {j}: {a}, in eager {b}")
+            elif (a is None) != (b is None):
                 out.append(
                     f"gradient {k}.{j}: {'None' if a is None else 'a tensor'}, in eager {'None' if b is None else 'a tensor'}"
                 )
@@ -218,10 +281,21 @@ def _compare(where: str, got: _Run, want: _Run, exact: bool) -> list[str]:
     return [f"{where}: {o}" for o in out]
 
 
-def _same_error(got: str, want: str) -> bool:
-    """Errors of the engine name the node that failed, and compiled programs have other nodes."""
-    phrase = "modified by an inplace operation"
-    return phrase in got and phrase in want
+FREED = "Trying to backward through the graph a second time"
+GONE = (FREED, "modified by an inplace operation", "has been modified inplace")
+
+
+def _same_error(got: Any, want: Any, earlier: Any) -> bool:
+    """Errors of the engine name the node that failed, and compiled programs have other nodes, in another order. They
+    save less than eager, so that they may give the gradient (``earlier``: eager's, from when all was there) where eager raises."""
+    if not isinstance(want, str) or not any(p in want for p in GONE):
+        return False
+    if isinstance(got, str):
+        return any(p in got for p in GONE)
+    return isinstance(earlier, list) and all(
+        (a is None) == (b is None) and (a is None or values_differ(a, b, tight=True) is None)
+        for a, b in zip(got, earlier, strict=True)
+    )
 
 
 def check(source: str, seed: int, check_traces: bool = False) -> Report:
@@ -229,31 +303,34 @@ def check(source: str, seed: int, check_traces: bool = False) -> Report:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            scope = functions(source)
+            scope, scope_of_jitted = functions(source), functions(source)
         except SyntaxError:
             return Report([], invalid=True)
-        make, program = scope["inputs"], scope["program"]
-        jitted = fg.jit(program, leaf_inplace="error")
+        make, program, mode = scope["inputs"], scope["program"], scope.get("MODE")
+        jitted = fg.jit(scope_of_jitted["program"], leaf_inplace="error")
         report = Report([])
         for k in range(CALLS):
             data = seed * 10 + k
             try:
-                want = _Run(make, program, data)
+                want = _Run(make, program, data, mode)
             except SLIPS:
                 return Report([], invalid=True)
             except Exception:
                 return Report([], invalid=True)
             if want.slip:
                 return Report([], invalid=True)
-            got = _Run(make, jitted, data)
+            got = _Run(scope_of_jitted["inputs"], jitted, data, mode)
+            variant = "again" if k == 1 else "partly" if (seed + k) % 2 else "overwritten"
             report.eager_raises = report.eager_raises or want.error is not None
             report.wrong += _compare(
-                "recorded call" if k == 0 else f"call {k}", got, want, exact=k == 0
+                "recorded call" if k == 0 else f"call {k}", got, want, variant, exact=k == 0
             )
+            report.refused = report.refused or got.refused
+            report.freed = report.freed or got.freed
         report.hits = fg.cache_hits(jitted)
         report.reasons = tuple(
             f"{f.code}: {f.reason}" for f in fg.fallbacks(jitted) if f.code != "FG-209"
-        )
+        ) or tuple(f"recorded again: {r}" for r in fg.recompiles(jitted))
         if check_traces:
             report.wrong += traces.problems(jitted)
         return report

@@ -6,6 +6,8 @@
 
 #include "ir/errors.h"
 #include "ops/prims.h"
+#include "ops/traits.h"
+#include "passes/functional/overlap.h"
 
 namespace fulgurite::passes {
 
@@ -27,6 +29,7 @@ void Epilogue::write() {
   // Everything that the epilogue needs is computed before it begins: it changes the inputs.
   const std::vector<WriteBack> writes = write_backs();
   for (ValueId id : in_.outputs) outputs_.push_back(id == kNoValue ? -1 : vars_.of(id));
+  find_shared_memory();
   std::vector<ValueId> grads;
   for (const Bind* g : seen_.grads) {
     const Arg grad = vars_.mapped(g->args[1]);
@@ -47,9 +50,8 @@ void Epilogue::write() {
   }
   bump_versions();
   set_grads(grads);
-  change_geometry();
+  change_identities();
   for (int v : outputs_) e_.b.trace().outputs.push_back(v < 0 ? kNoValue : view_of(v));
-  set_requires_grad();
 }
 
 std::vector<Epilogue::WriteBack> Epilogue::write_backs() {
@@ -57,7 +59,8 @@ std::vector<Epilogue::WriteBack> Epilogue::write_backs() {
   for (int i = 0; i < vars_.size(); ++i) {
     if (vars_[i].input == kNoValue || vars_[i].is_constant || !vars_.storage(vars_[i]).visible)
       continue;
-    if (vars_[i].written_back || vars_.storage(vars_[i]).version == 0 || !changed(i)) continue;
+    // Others on its memory are changed with it.
+    if (vars_[i].written_back || !vars_[i].written_directly) continue;
     writes.push_back({i, vars_.read(i)});
   }
   return writes;
@@ -115,13 +118,22 @@ void Epilogue::check_new_leaves() const {
 void Epilogue::bump_versions() {
   static const Op bump = Op::get("fulgurite::bump_version_");
   for (int i = 0; i < vars_.size(); ++i) {
-    const Variable& v = vars_[i];
-    if (v.input == kNoValue || v.is_constant || v.parent >= 0) continue;
-    const Storage& s = vars_.storage(v);
-    const int written_back = v.written_back || v.version_bumped ? 1 : 0;
-    if (!s.visible || s.version_bumps <= written_back) continue;
-    e_.b.add_bind(
-        Bind{bump, {Arg(v.input), Arg(IValue(s.version_bumps - written_back))}, {}, -1, -1, false});
+    if (vars_[i].input == kNoValue || vars_[i].is_constant) continue;
+    const Storage& s = vars_.storage(vars_[i]);
+    int counted = 0;  // by write-backs
+    int last = i;
+    bool is_first = true;
+    for (int k : s.variables) {
+      const Variable& v = vars_[k];
+      if (v.input == kNoValue || v.is_constant) continue;
+      is_first = is_first && k >= i;
+      if (!v.written_back && !(v.written_directly && v.version_bumped)) continue;
+      if (!v.separate_version) ++counted;
+      last = v.separate_version ? last : k;
+    }
+    if (!is_first || !s.visible || s.version_bumps <= counted) continue;
+    e_.b.add_bind(Bind{
+        bump, {Arg(vars_[last].input), Arg(IValue(s.version_bumps - counted))}, {}, -1, -1, false});
   }
 }
 
@@ -140,36 +152,39 @@ void Epilogue::set_grads(const std::vector<ValueId>& grads) {
   }
 }
 
-// t_, squeeze_, detach_, ... on what the caller can see are done again, in order; views that were
-// taken before are taken before.
-void Epilogue::change_geometry() {
-  for (const GeometryChange& change : seen_.geometry) {
-    for (int v : outputs_)
-      if (v >= 0 && v < change.after) view_of(v);
+// t_, squeeze_, detach_, requires_grad_, ... on what the caller can see are done again, in order.
+void Epilogue::change_identities() {
+  for (const IdentityChange& change : seen_.changes) {
+    make_views_taken_before(change);
     const int r = origin(change.before);
-    if (made_.count(r) == 0) made_.emplace(r, vars_[r].input);
-    Bind again = *change.recorded;
-    again.args[0] = Arg(view_of(change.before));
-    again.region = -1;
-    const Value& facts = vars_[change.after].facts;
-    const ValueId after =
-        e_.b.add_value(Emitter::typed(facts.tensor(), facts.tensor().requires_grad));
-    again.results = {Result(after)};
-    e_.b.add_bind(std::move(again));
-    made_[change.after] = after;
+    if (made_.count(r) == 0) {
+      if (vars_[r].input == kNoValue || vars_[r].is_constant) continue;  // nobody sees it
+      made_.emplace(r, vars_[r].input);
+    }
+    made_[change.after] = again_in_place(*change.recorded, change.after, view_of(change.before));
   }
 }
 
-void Epilogue::set_requires_grad() {
-  for (auto [v, on] : seen_.requires_grad) {
-    ValueId tensor = vars_[v].input;
-    if (auto it = made_.find(v); it != made_.end()) tensor = it->second;
-    if (tensor == kNoValue) continue;
-    const ValueId after = e_.b.add_value(Emitter::typed(vars_[v].facts.tensor(), on));
-    e_.b.add_bind(Bind{
-        prims::set_requires_grad(), {Arg(tensor), Arg(IValue(on))}, {Result(after)}, -1, -1, true});
-    for (ValueId& out : e_.b.trace().outputs)
-      if (out == tensor) out = after;
+// Changes the tensor `before` in place, as the program did; it is variable `after` then.
+ValueId Epilogue::again_in_place(const Bind& recorded, int after, ValueId before) {
+  Bind again = recorded;
+  again.args[0] = Arg(before);
+  again.region = -1;
+  again.grad_mode = again.grad_mode || again.op == prims::set_requires_grad();
+  ir::TensorType type = vars_[after].facts.tensor();
+  if (again.op == prims::set_requires_grad())
+    type.requires_grad = std::get<IValue>(again.args[1]).toBool();
+  const ValueId result = e_.b.add_value(Emitter::typed(type, type.requires_grad));
+  again.results = {Result(result)};
+  e_.b.add_bind(std::move(again));
+  return result;
+}
+
+// Outputs that are views of the tensor from before the change, or views of such views.
+void Epilogue::make_views_taken_before(const IdentityChange& change) {
+  for (int v : outputs_) {
+    while (v >= change.made_before && made_.count(v) == 0) v = vars_[v].parent;
+    if (v >= 0) view_of(v);
   }
 }
 
@@ -178,8 +193,46 @@ ValueId Epilogue::view_of(int v) {
   const ValueId base = view_of(vars_[v].parent);
   const Variable& var = vars_[v];
   e_.grad_mode = var.made_by == nullptr || var.made_by->grad_mode;
-  e_.location = var.view != nullptr ? var.view->location : -1;
+  e_.location = var.made_by != nullptr ? var.made_by->location : -1;
+  const bool by_schema =
+      var.made_by == nullptr || ops::is_view(var.made_by->op) || var.made_by->op.ns() != "aten";
+  if (!var.single || !by_schema) return made_with_others(v, base);
+  // t_, squeeze_, ... of what is no view to autograd (.data) make no view of it.
+  const bool is_view =
+      vars_[var.parent].made_by != nullptr && !ops::cuts_gradient(vars_[var.parent].made_by->op);
+  if (var.change != nullptr && !is_view) {
+    make_views_taken_before({var.parent, v, v, var.change});
+    return made_[v] = again_in_place(*vars_[v].change, v, base);
+  }
   return made_[v] = vars_.derive(var, base);
+}
+
+// What the program had from an operator with several results (split, unbind), or on memory that
+// autograd does not know to be shared, comes from the same operator: eager treats it in its own
+// way.
+ValueId Epilogue::made_with_others(int v, ValueId base) {
+  Bind again = *vars_[v].made_by;
+  again.args[0] = Arg(base);
+  again.region = -1;
+  for (size_t i = 1; i < again.args.size(); ++i)
+    ir::for_each_value(again.args[i], [&](ValueId) {
+      throw Refusal("FG-159", again.op.id() + " with several tensors gave an output");
+    });
+  auto one = [&](ValueId recorded) {
+    if (recorded == kNoValue) return kNoValue;
+    const int i = vars_.of(recorded);
+    const bool requires_grad = e_.requires_grad(base) && !vars_[i].cut;
+    const ValueId id = e_.b.add_value(Emitter::typed(vars_[i].facts.tensor(), requires_grad));
+    if (vars_[i].made_by == vars_[v].made_by) made_.emplace(i, id);
+    return id;
+  };
+  for (Result& r : again.results) {
+    if (auto* id = std::get_if<ValueId>(&r)) *id = one(*id);
+    if (auto* list = std::get_if<ValueList>(&r))
+      for (ValueId& id : *list) id = one(id);
+  }
+  e_.b.add_bind(std::move(again));
+  return made_.at(v);
 }
 
 // The tensor that `v` is, or is a view of: an input, or the topmost variable that is the root
@@ -191,30 +244,26 @@ int Epilogue::origin(int v) const {
     if (vars_[i].input != kNoValue) return i;
   }
   size_t k = path.size() - 1;
-  while (k > 0 && vars_[path[k - 1]].rename) --k;
+  if (shared_.count(vars_[v].facts.storage) == 0) {
+    while (k > 0 && vars_[path[k - 1]].rename) --k;
+    return path[k];
+  }
+  for (int i : path)
+    if (vars_[i].change != nullptr)
+      throw Refusal(
+          "FG-159",
+          "outputs share memory, and one of them was changed in place (squeeze_, t_, ...)");
   return path[k];
 }
 
-int Epilogue::root(int v) const {
-  while (vars_[v].parent >= 0) v = vars_[v].parent;
-  return v;
-}
-
-// Was anything on the memory of input `v` written? With a flat base: only if the write overlapped
-// it.
-bool Epilogue::changed(int v) {
-  Variable& x = vars_[v];
-  if (x.parent < 0) return x.written;
-  if (x.written) return true;
-  // Overlap is decided by extents: a copy too many writes the same contents.
-  for (int i : vars_.storage(x).variables) {
-    const Variable& y = vars_[i];
-    if (!y.written || i == root(v)) continue;
-    const auto [lo, hi] = extent(x.facts);
-    const auto [lo2, hi2] = extent(y.facts);
-    if (lo < hi2 && lo2 < hi) return true;
+void Epilogue::find_shared_memory() {
+  std::unordered_map<int32_t, int> first;
+  for (int v : outputs_) {
+    if (v < 0) continue;
+    const int32_t storage = vars_[v].facts.storage;
+    const auto [it, is_new] = first.emplace(storage, origin(v));
+    if (!is_new && it->second != origin(v)) shared_.insert(storage);
   }
-  return false;
 }
 
 }  // namespace fulgurite::passes

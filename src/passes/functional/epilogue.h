@@ -2,8 +2,8 @@
 // outputs that are views of inputs or of each other.
 #pragma once
 
-#include <map>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -11,18 +11,19 @@
 
 namespace fulgurite::passes {
 
-// A variable that became another one in place (t_, squeeze_, detach_, ...).
-struct GeometryChange {
-  int before, after;
+// What a tensor is was changed in place, not what its memory holds: by t_, squeeze_, detach_, ...,
+// which make another variable of it, or by requires_grad_.
+struct IdentityChange {
+  int before, after;  // the same variable if only requires_grad was set
+  int made_before;    // variables below this number were there already
   const ir::Bind* recorded;
 };
 
 // What the program did to tensors that the caller can see, beside writing their memory.
 struct SeenByCaller {
-  std::vector<const ir::Bind*> grads;    // recorded binds that set a leaf's .grad
-  std::vector<GeometryChange> geometry;  // in order
-  std::map<int, bool> requires_grad;     // by variable: what it was set to last
-  std::vector<ir::ValueId> new_leaves;   // recorded values that became leaves that require grad
+  std::vector<const ir::Bind*> grads;   // recorded binds that set a leaf's .grad
+  std::vector<IdentityChange> changes;  // in order
+  std::vector<ir::ValueId> new_leaves;  // recorded values that became leaves that require grad
 };
 
 class Epilogue {
@@ -43,18 +44,21 @@ class Epilogue {
   void check_new_leaves() const;
   void bump_versions();
   void set_grads(const std::vector<ir::ValueId>& grads);
-  void change_geometry();
-  void set_requires_grad();
+  void change_identities();
+  void make_views_taken_before(const IdentityChange& change);
   ir::ValueId view_of(int v);
+  ir::ValueId again_in_place(const ir::Bind& recorded, int after, ir::ValueId before);
+  ir::ValueId made_with_others(int v, ir::ValueId base);
+  void find_shared_memory();
   int origin(int v) const;
-  int root(int v) const;
-  bool changed(int v);
 
   const ir::Trace& in_;
   Emitter& e_;
   Variables& vars_;
   SeenByCaller seen_;
   std::vector<int> outputs_;  // variables, -1 for None
+  std::unordered_set<int32_t>
+      shared_;  // storages of several outputs that are no views of each other
   // Variables that exist as tensors of the caller: the value of the epilogue.
   std::unordered_map<int, ir::ValueId> made_;
 };

@@ -8,6 +8,7 @@
 #include "ops/cards.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
+#include "passes/functional/overlap.h"
 
 namespace fulgurite::passes {
 
@@ -103,12 +104,17 @@ void Variables::write(int index, ValueId contents, bool bumps_version, size_t by
   bool bumps = bumps_version;
   for (int i : chain) bumps = bumps && !vars_[i].separate_version;
   if (bumps) ++s.version_bumps;
+  const auto given = std::find_if(chain.begin(), chain.end(), [&](int i) {
+    return vars_[i].input != kNoValue && !vars_[i].is_constant;
+  });
+  if (given != chain.end()) vars_[*given].written_directly = true;
   for (int i : s.variables) {
     const Variable& v = vars_[i];
     if (v.version != s.version || v.current == kNoValue || is_apart(i, index)) continue;
     mark_overwritten(v.current, bumps_version ? 2 * by : 2 * by - 1, bumps && !has_own_version(i));
   }
-  bool seen = e_.grad_mode;  // by autograd
+  bool seen = e_.grad_mode;     // by autograd
+  bool counts = bumps_version;  // by the version counter of the variable
   std::vector<int> current;
   for (size_t k = 0; k < chain.size();) {
     Variable& v = vars_[chain[k]];
@@ -121,7 +127,8 @@ void Variables::write(int index, ValueId contents, bool bumps_version, size_t by
     v.written = true;
     v.write_location = e_.location;
     v.history_changed = v.history_changed || (seen && e_.requires_grad(contents));
-    v.version_bumped = v.version_bumped || bumps;
+    v.version_bumped = v.version_bumped || counts;
+    counts = counts && !v.separate_version;
     // Where elements share memory (expand) there is no value to put back; the base beyond it has
     // one.
     size_t next = k + 1;
@@ -129,10 +136,16 @@ void Variables::write(int index, ValueId contents, bool bumps_version, size_t by
     for (; next < chain.size() && overlaps_itself(vars_[chain[next]].facts.tensor()); ++next) {
       const Variable& skipped = vars_[chain[next]];
       cut = cut || skipped.cut;
+      counts = counts && !skipped.separate_version;
       if (skipped.view != nullptr && ops::inverse_of_value_view(skipped.view->op) != nullptr)
         throw Refusal("FG-164", "a conjugate or negative view of an expanded tensor is written");
     }
     if (next < chain.size()) {
+      static const Op detach = Op::get("aten::detach");
+      if (v.change != nullptr && v.cut && s.visible && e_.requires_grad(contents))
+        throw Refusal("FG-154", "detach_() of a tensor that gets another history afterwards");
+      if (cut && e_.requires_grad(contents))
+        contents = e_.emit(detach, {Arg(contents)}, v.facts, false);
       contents = next == k + 1 ? scatter(v, before[next], contents)
                                : scatter_strided(v, vars_[chain[next]], before[next], contents);
       seen = seen && !cut;
@@ -152,6 +165,20 @@ bool Variables::is_apart(int i, int written) const {
     for (int k = i; k >= 0; k = vars_[k].parent)
       if (k != w && vars_[k].made_by == made_by && vars_[k].parent == vars_[w].parent) return true;
   }
+  return false;
+}
+
+bool Variables::is_within(int i, int other) const {
+  for (; i >= 0; i = vars_[i].parent)
+    if (i == other) return true;
+  return false;
+}
+
+bool Variables::share_memory_secretly(int a, int b) const {
+  for (int top : {a, b})
+    for (int i = top; i >= 0; i = vars_[i].parent)
+      if (vars_[i].rename && vars_[i].change == nullptr && is_within(a, i) != is_within(b, i))
+        return true;
   return false;
 }
 
@@ -175,6 +202,8 @@ void Variables::mark_overwritten(ValueId id, size_t now, bool counted) {
   if (overwritten_.size() <= static_cast<size_t>(id))
     overwritten_.resize(static_cast<size_t>(id) + 1, kNever);
   overwritten_[id] = std::min(overwritten_[id], now);
+  if (auto it = result_of_.find(id); it != result_of_.end())
+    mark_overwritten(it->second, now, counted);
 }
 
 // The parent's value after its view `v` was given the value `contents`.
@@ -192,7 +221,9 @@ ValueId Variables::scatter(const Variable& v, ValueId base, ValueId contents) {
     return contents;
   if (v.view != nullptr && v.single) {
     const ops::Card* card = ops::card_of(v.view->op);
-    if (card != nullptr && card->scatter != nullptr) {
+    // These have no gradient for complex numbers.
+    const bool has_gradient = !rg || !c10::isComplexType(pt.dtype);
+    if (card != nullptr && card->scatter != nullptr && has_gradient) {
       std::vector<Arg> args{Arg(base), Arg(contents)};
       args.insert(args.end(), v.view->args.begin() + 1, v.view->args.end());
       return e_.emit(Op::get(card->scatter), std::move(args), p.facts, rg);
@@ -246,7 +277,7 @@ Result Variables::define(const Result& r) {
   return Result(std::move(list));
 }
 
-void Variables::add_roots() {
+void Variables::add_roots(const std::vector<record::SharedInput>& shared) {
   for (ValueId id : in_.inputs) {
     if (!in_.value(id).is_tensor()) {
       numbers[id] = e_.b.add_input(in_.value(id));
@@ -264,50 +295,29 @@ void Variables::add_roots() {
     vars_[v].current = vars_[v].input = e_.b.add_constant(in_.values[id].constant, "c");
     vars_[v].is_constant = true;
   }
-  share_memory_of_inputs();
+  share_memory_of_inputs(shared);
 }
 
-// Inputs that share memory, of which some is written: all become views of one flat base.
-void Variables::share_memory_of_inputs() {
-  std::vector<int32_t> ids;
-  for (auto& [id, s] : storages_)
-    if (s.visible && s.variables.size() > 1 && is_written(id)) ids.push_back(id);
-  std::sort(ids.begin(), ids.end());
-  for (int32_t id : ids) {
-    const std::vector<int> roots = storages_[id].variables;
-    int64_t end = 0;
-    for (int r : roots) {
-      const Value& f = vars_[r].facts;
-      if (f.tensor().requires_grad)
-        throw Refusal("FG-151", "inputs " + f.name +
-                                    " and others share memory, one of them is written, and " +
-                                    f.name + " requires grad; this combination runs eagerly");
-      if (f.tensor().dtype != vars_[roots[0]].facts.tensor().dtype)
-        throw Refusal("FG-152",
-                      "inputs of different dtypes share memory and one of them is written");
-      end = std::max(end, extent(f).second);
-    }
-    const int base = static_cast<int>(vars_.size());
-    Variable flat;
-    ir::TensorType type = vars_[roots[0]].facts.tensor();
-    type.sizes = {end};
-    type.strides = {1};
-    flat.facts.type = type;
-    flat.facts.storage = id;
-    const Value& first = vars_[roots[0]].facts;
-    flat.current = e_.emit(prims::strided_view(),
-                           {Arg(vars_[roots[0]].current), Arg(ints({end})), Arg(ints({1})),
-                            Arg(IValue(-first.offset))},
-                           flat.facts, false);
-    vars_.push_back(std::move(flat));
-    storages_[id].variables.push_back(base);
-    for (int r : roots) vars_[r].parent = base;
+ValueId Variables::at_offset_zero(ValueId id, const Value& facts) {
+  if (facts.offset != 0) return id;
+  const auto& binds = e_.b.trace().binds;
+  for (size_t i = binds.size(); i-- > 0;) {
+    bool made = false;
+    ir::for_each_result(binds[i], [&](ValueId r) { made = made || r == id; });
+    if (!made) continue;
+    if (!ops::keeps_offset(binds[i].op)) return id;
+    const auto& type = e_.b.value(id).tensor();
+    return e_.emit(
+        prims::conform(),
+        {Arg(id), Arg(IValue(static_cast<int64_t>(type.dtype))), Arg(ints(type.strides))}, facts,
+        type.requires_grad);
   }
+  return id;
 }
 
 // Something the caller may keep: made by the trace, and given to nobody else.
 ValueId Variables::fresh(int r) {
-  const ValueId id = read(r);
+  const ValueId id = vars_[r].current = at_offset_zero(read(r), vars_[r].facts);
   auto [it, is_new] = given_out_.emplace(id, r);
   if (e_.b.value(id).kind == ir::ValueKind::Result && (is_new || it->second == r)) return id;
   static const Op clone = Op::get("aten::clone");
@@ -316,26 +326,6 @@ ValueId Variables::fresh(int r) {
   vars_[r].current = copy;
   given_out_.emplace(copy, r);
   return copy;
-}
-
-bool overlaps_itself(const ir::TensorType& t) {
-  std::vector<std::pair<int64_t, int64_t>> dims;
-  for (size_t d = 0; d < t.sizes.size(); ++d)
-    if (t.sizes[d] > 1) dims.emplace_back(t.strides[d], t.sizes[d]);
-  std::sort(dims.begin(), dims.end());
-  int64_t reach = 0;
-  for (auto [stride, size] : dims) {
-    if (stride <= reach) return true;
-    reach += stride * (size - 1);
-  }
-  return false;
-}
-
-std::pair<int64_t, int64_t> extent(const Value& v) {
-  int64_t last = v.offset;
-  for (size_t d = 0; d < v.tensor().sizes.size(); ++d)
-    last += (v.tensor().sizes[d] - 1) * v.tensor().strides[d];
-  return {v.offset, last + 1};
 }
 
 }  // namespace fulgurite::passes

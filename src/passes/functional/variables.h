@@ -11,10 +11,10 @@
 #include <limits>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "passes/functional/emitter.h"
+#include "record/recorder.h"
 
 namespace fulgurite::passes {
 
@@ -27,7 +27,7 @@ struct Variable {
       nullptr;                       // the recorded bind that gave a view, whatever its schema says
   bool single = true;                // `view` has this variable as its only result
   bool cut = false;                  // gradients do not pass from the parent
-  bool rename = false;               // the parent after t_, squeeze_, ...: the same tensor
+  bool rename = false;               // on the parent's memory, and no view of it to autograd
   bool separate_version = false;     // .data: writes through it bump no version that others see
   ir::Value facts;                   // type, storage and offset as last recorded
   ir::ValueId input = ir::kNoValue;  // of the functional trace, if it is an input or constant
@@ -36,11 +36,15 @@ struct Variable {
   ir::ValueId current = ir::kNoValue;  // functional value
   int version = 0;                     // of the storage, at which `current` is right
   bool written = false;
-  bool history_changed = false;  // a write with gradient: the caller's tensor gets a new history
+  bool written_directly = false;  // an input: through no other input that is a view of it
+  bool history_changed = false;   // a write with gradient: the caller's tensor gets a new history
   bool version_bumped = false;
-  int32_t write_location = -1;  // of the last write
-  bool open = false;            // a leaf that the program writes under autograd
-  bool written_back = false;    // by the core: nothing is left for the epilogue
+  int32_t write_location = -1;       // of the last write
+  const ir::Bind* change = nullptr;  // it is the parent, after t_, squeeze_, ...
+  bool is_changed = false;           // into another variable
+  bool requires_grad_set = false;    // by requires_grad_()
+  bool open = false;                 // a leaf that the program writes under autograd
+  bool written_back = false;         // by the core: nothing is left for the epilogue
 };
 
 struct Storage {
@@ -62,11 +66,13 @@ class Variables {
   // New variables (and numbers) for the results of a recorded bind that is carried over as it is.
   ir::Result define(const ir::Result& recorded);
   // Inputs and constants of the recorded trace become inputs and constants of the functional one.
-  void add_roots();
+  void add_roots(const std::vector<record::SharedInput>& shared);
   // `recorded` is the same variable as `index`, seen after a change.
   void alias_of(ir::ValueId recorded, int index);
   int of(ir::ValueId recorded) const { return variable_of_[static_cast<size_t>(recorded)]; }
   Storage& storage(const Variable& v) { return storages_[v.facts.storage]; }
+  // Are the two on one memory without autograd knowing (_unsafe_view, unsafe_split)?
+  bool share_memory_secretly(int a, int b) const;
   // Does any bind of the program write this storage?
   bool is_written(int32_t storage_id) const;
 
@@ -84,6 +90,8 @@ class Variables {
   // The view `v` of a new value of its parent.
   ir::ValueId derive(const Variable& v, ir::ValueId base);
 
+  // The value with storage offset 0 if it may have another one: scatters keep that of their base.
+  ir::ValueId at_offset_zero(ir::ValueId id, const ir::Value& facts);
   // The contents of a root as something that the caller may keep: made by the trace, and given to
   // nobody else.
   ir::ValueId fresh(int root);
@@ -93,6 +101,8 @@ class Variables {
   void write(int index, ir::ValueId contents, bool bumps_version, size_t by);
   // The memory of a functional value was overwritten; see Functionalized::overwritten_at.
   void mark_overwritten(ir::ValueId id, size_t now, bool counted = false);
+  // `conformed` holds what an operator computed as `result`, and is what the program sees as such.
+  void is_result(ir::ValueId conformed, ir::ValueId result) { result_of_[conformed] = result; }
   std::vector<size_t> take_overwritten();
   std::vector<bool> overwriting_counted() const;
 
@@ -101,9 +111,13 @@ class Variables {
 
  private:
   void find_written_storages();
-  void share_memory_of_inputs();
+  void share_memory_of_inputs(const std::vector<record::SharedInput>& shared);
+  void share_flat_memory(int32_t storage_id, const std::vector<int>& roots);
+  void share_memory_of_base(const std::vector<int>& roots,
+                            const std::vector<record::SharedInput>& shared);
   void require_same_dtype(const Variable& v, const Variable& p) const;
   bool is_apart(int i, int written) const;
+  bool is_within(int i, int other) const;  // the same, or a view of it
   bool has_own_version(int i) const;
   ir::ValueId scatter(const Variable& v, ir::ValueId base, ir::ValueId contents);
   ir::ValueId scatter_strided(const Variable& v, const Variable& p, ir::ValueId base,
@@ -117,13 +131,9 @@ class Variables {
   std::vector<int32_t> written_storages_;
   std::vector<size_t> overwritten_;
   std::unordered_set<ir::ValueId> counted_;
+  std::unordered_map<ir::ValueId, ir::ValueId> result_of_;
   // Value -> the root variable whose contents it is to the caller.
   std::unordered_map<ir::ValueId, int> given_out_;
 };
-
-// Two elements may share memory (expand, some as_strided).
-bool overlaps_itself(const ir::TensorType& t);
-// The elements [first, last + 1) of the storage between which a tensor lies.
-std::pair<int64_t, int64_t> extent(const ir::Value& v);
 
 }  // namespace fulgurite::passes

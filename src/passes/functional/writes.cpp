@@ -3,9 +3,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <sstream>
+#include <string>
+#include <unordered_map>
 
 #include "ir/errors.h"
 #include "ops/prims.h"
+#include "passes/functional/overlap.h"
 #include "passes/infer.h"
 
 namespace fulgurite::passes {
@@ -36,8 +40,10 @@ void Writes::carry_over(const Bind& bind, const std::vector<size_t>& written) {
   for (int t : targets) {
     if (overlaps_itself(vars_[t].facts.tensor()))
       throw Refusal("FG-165", bind.op.id() + " writes a tensor whose elements share memory");
-    check_restricted_views(bind, vars_[t]);
+    check_restricted_views(bind, t);
   }
+  check_overlaps(bind, written);
+  resize_empty_outs(bind, targets);
   std::vector<ValueId> contents;
   const auto functional = ops::functional_variant(bind.op);
   bool functional_applied = false;
@@ -82,6 +88,56 @@ void Writes::carry_over(const Bind& bind, const std::vector<size_t>& written) {
     vars_.write(targets[t], contents[t], ops::bumps_versions(bind.op), computed_by_);
 }
 
+// An empty tensor of the program's own that is given as out= takes the shape of the result.
+void Writes::resize_empty_outs(const Bind& bind, const std::vector<int>& targets) {
+  size_t next = 0;
+  for (size_t r = 0; r < bind.results.size(); ++r) {
+    const auto* alias = bind.op.schema().returns()[r].alias_info();
+    if (alias == nullptr || !alias->isWrite()) continue;
+    ir::for_each_value(bind.results[r], [&](ValueId id) {
+      if (next >= targets.size()) return;
+      Variable& v = vars_[targets[next++]];
+      const bool own = v.parent < 0 && v.input == kNoValue &&
+                       vars_.storage(v).variables.size() == 1 &&
+                       v.facts.storage == in_.value(id).storage;
+      if (own && v.facts.tensor().numel() == 0) v.facts = in_.value(id);
+    });
+  }
+}
+
+// An operator that reads memory which it also writes may read it before or after, one element at a
+// time: it is a function of its arguments only if both are the same tensor.
+void Writes::check_overlaps(const Bind& bind, const std::vector<size_t>& written) const {
+  struct Place {
+    ValueId id;
+    bool is_written;
+    size_t position;  // in its list
+  };
+  std::vector<Place> places;
+  for (size_t i = 0; i < bind.args.size(); ++i) {
+    const bool is_written = std::find(written.begin(), written.end(), i) != written.end();
+    size_t position = 0;
+    ir::for_each_value(bind.args[i], [&](ValueId id) {
+      if (in_.value(id).is_tensor()) places.push_back({id, is_written, position});
+      ++position;
+    });
+  }
+  for (const Place& target : places) {
+    if (!target.is_written) continue;
+    for (const Place& other : places) {
+      if (&other == &target) continue;
+      const Value& t = in_.value(target.id);
+      const Value& o = in_.value(other.id);
+      const bool same_tensor = !other.is_written && other.position == target.position &&
+                               t.offset == o.offset && t.tensor().sizes == o.tensor().sizes &&
+                               t.tensor().strides == o.tensor().strides;
+      if (!same_tensor && may_overlap(t, o))
+        throw Refusal("FG-169", bind.op.id() + " reads and writes the same memory through " +
+                                    "different tensors: the result depends on the order");
+    }
+  }
+}
+
 // Random numbers are drawn in the order of the memory that they fill: another layout, other
 // numbers.
 bool Writes::draws_in_memory_order(const Bind& bind, const std::vector<int>& targets) const {
@@ -93,21 +149,30 @@ bool Writes::draws_in_memory_order(const Bind& bind, const std::vector<int>& tar
 
 // Eager refuses to use results of split, unbind, ... and views made without grad mode once their
 // memory was written, if they require grad.
-void Writes::check_restricted_views(const Bind& bind, const Variable& target) {
-  for (int i : vars_.storage(target).variables) {
+void Writes::check_restricted_views(const Bind& bind, int target) const {
+  for (int i : vars_.storage(vars_[target]).variables) {
     const Variable& v = vars_[i];
+    const bool with_history =
+        v.facts.tensor().requires_grad || vars_[target].facts.tensor().requires_grad;
+    if (with_history && vars_.share_memory_secretly(i, target) &&
+        may_overlap(v.facts, vars_[target].facts) &&
+        (v.input != kNoValue || is_used_after(bind, i, false)))
+      throw Refusal("FG-163", bind.op.id() +
+                                  " writes memory that other tensors with a history have too, "
+                                  "without being views (unsafe_split, ...)");
     if (v.parent < 0 || v.view == nullptr || !v.facts.tensor().requires_grad) continue;
-    if ((!v.single || !v.made_by->grad_mode) && (&v == &target || is_used_after(bind, i)))
+    if ((!v.single || !v.made_by->grad_mode) && (i == target || is_used_after(bind, i, true)))
       throw Refusal("FG-163", bind.op.id() +
                                   " writes memory of which there are views that require grad, made "
                                   "several at once (split, unbind) or without grad mode");
   }
 }
 
-// Whether the program uses the variable, or a view of it, after this bind or returns it.
-bool Writes::is_used_after(const Bind& bind, int variable) const {
+// Whether the program uses the variable (or a view of it) after this bind, or returns it.
+bool Writes::is_used_after(const Bind& bind, int variable, bool or_views) const {
   auto shows = [&](ValueId id) {
     if (id == kNoValue || !in_.value(id).is_tensor()) return false;
+    if (!or_views) return vars_.of(id) == variable;
     for (int i = vars_.of(id); i >= 0; i = vars_[i].parent)
       if (i == variable) return true;
     return false;
@@ -212,10 +277,46 @@ std::vector<ValueId> Writes::apply_functional(const Bind& bind, const ops::Funct
   return contents;
 }
 
+// Whether a functional operator returns the dtype that the written tensors have: comparisons do
+// not.
+bool Writes::has_same_dtype(const Bind& out, const std::vector<ValueId>& contents) const {
+  static thread_local std::unordered_map<std::string, bool> known;
+  std::ostringstream key;
+  key << out.op.id();
+  auto value = [&](ValueId id) {
+    if (id == kNoValue) return;
+    const Value& v = e_.b.value(id);
+    key << ' ' << v.type.index();
+    if (v.is_tensor())
+      key << static_cast<int>(v.tensor().dtype) << (v.tensor().sizes.empty() ? 's' : 't');
+  };
+  for (const Arg& a : out.args) {
+    key << '|';
+    if (const auto* id = std::get_if<ValueId>(&a)) value(*id);
+    if (const auto* list = std::get_if<ValueList>(&a))
+      for (ValueId id : *list) value(id);
+    if (const auto* c = std::get_if<IValue>(&a)) {
+      key << c->tagKind();
+      if (c->isInt()) key << c->toInt();  // perhaps a dtype
+    }
+  }
+  auto [it, is_new] = known.emplace(key.str(), true);
+  if (is_new) {
+    const std::vector<ir::TensorType> real = infer_types(e_.b.trace(), out);
+    const size_t skip = real.size() - contents.size();
+    for (size_t k = 0; k < contents.size(); ++k)
+      it->second = it->second && real[skip + k].dtype == e_.b.value(contents[k]).tensor().dtype;
+  }
+  return it->second;
+}
+
 // The functional operator may choose another dtype or other strides than the variable has.
 void Writes::conform(Bind& out, std::vector<ValueId>& contents, bool into_out) {
   bool sure = true;
-  for (ValueId c : contents) sure = sure && e_.b.value(c).tensor().is_contiguous();
+  for (ValueId c : contents) {
+    const ir::TensorType& type = e_.b.value(c).tensor();
+    sure = sure && type.strides == ir::default_strides(type.sizes);
+  }
   for_each_arg(out, [&](ValueId a) {
     const Value& v = e_.b.value(a);
     if (!v.is_tensor()) return;
@@ -226,6 +327,7 @@ void Writes::conform(Bind& out, std::vector<ValueId>& contents, bool into_out) {
         v.tensor().dtype != e_.b.value(contents[0]).tensor().dtype)
       sure = false;
   });
+  sure = sure && has_same_dtype(out, contents);
   std::vector<ir::TensorType> real;
   if (!sure) real = infer_types(e_.b.trace(), out);
   std::vector<std::pair<size_t, ir::TensorType>> differ;
@@ -242,6 +344,8 @@ void Writes::conform(Bind& out, std::vector<ValueId>& contents, bool into_out) {
                 " is given an out= of another dtype than its result, in which it computes");
       if (found.dtype == type.dtype && found.strides == type.strides) continue;
       differ.emplace_back(k, type);
+      if (type.requires_grad && !differentiable_type(found.dtype))
+        throw Refusal("FG-174", out.op.id() + " has a result without history, written in place");
       found.requires_grad = type.requires_grad;
       type = found;
     }
@@ -251,10 +355,12 @@ void Writes::conform(Bind& out, std::vector<ValueId>& contents, bool into_out) {
   for (auto& [k, type] : differ) {
     Value like;
     like.type = type;
+    const ValueId result = contents[k];
     contents[k] = e_.emit(
         prims::conform(),
         {Arg(contents[k]), Arg(IValue(static_cast<int64_t>(type.dtype))), Arg(ints(type.strides))},
         like, type.requires_grad);
+    vars_.is_result(contents[k], result);
   }
 }
 

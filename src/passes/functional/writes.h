@@ -16,16 +16,21 @@ class Writes {
   // The functional binds for a recorded bind that writes the arguments `written`; the variables get
   // their new contents. Throws Refusal FG-15x, FG-16x.
   void carry_over(const ir::Bind& bind, const std::vector<size_t>& written);
+  // Throws Refusal FG-163 where eager will not have `target` changed in place, or views of its
+  // memory used afterwards.
+  void check_restricted_views(const ir::Bind& bind, int target) const;
 
  private:
   // Random numbers are drawn in the order of the memory that they fill: another layout, other
   // numbers.
   bool draws_in_memory_order(const ir::Bind& bind, const std::vector<int>& targets) const;
-  bool is_used_after(const ir::Bind& bind, int variable) const;
-  void check_restricted_views(const ir::Bind& bind, const Variable& target);
+  bool is_used_after(const ir::Bind& bind, int variable, bool or_views) const;
+  void resize_empty_outs(const ir::Bind& bind, const std::vector<int>& targets);
+  void check_overlaps(const ir::Bind& bind, const std::vector<size_t>& written) const;
   ir::ValueId copied(const ir::Bind& bind, const ir::Value& target);
   std::vector<ir::ValueId> apply_functional(const ir::Bind& bind, const ops::Functional& f,
                                             const std::vector<size_t>& written, size_t old_results);
+  bool has_same_dtype(const ir::Bind& out, const std::vector<ir::ValueId>& contents) const;
   void conform(ir::Bind& out, std::vector<ir::ValueId>& contents, bool into_out);
   std::vector<ir::ValueId> apply_to_clones(const ir::Bind& bind,
                                            const std::vector<size_t>& written);
