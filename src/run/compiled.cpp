@@ -45,6 +45,18 @@ ir::ValueId copied_by(const ir::Trace& t, ir::ValueId id) {
   return id;
 }
 
+// The value whose memory `id` has: what it is a view or the `.data` of.
+ir::ValueId input_behind(const ir::Trace& t, ir::ValueId id) {
+  for (size_t i = t.binds.size(); i-- > 0;) {
+    const ir::Bind& b = t.binds[i];
+    if (!ops::is_view(b.op) || !std::holds_alternative<ir::ValueId>(b.args[0])) continue;
+    bool made = false;
+    for_each_result(b, [&](ir::ValueId r) { made = made || r == id; });
+    if (made) id = std::get<ir::ValueId>(b.args[0]);
+  }
+  return id;
+}
+
 // The backward before it was reinplaced.
 ir::TracePtr claimed_backward(const passes::Lowered& parts) {
   for (auto s = parts.backward_stages.rbegin(); s != parts.backward_stages.rend(); ++s)
@@ -78,7 +90,8 @@ Compiled::Compiled(Parts parts)
   overwritten_.assign(t.inputs.size(), false);
   for (const ir::Bind& bind : t.binds)
     for (size_t a : ops::written_arguments(bind))
-      ir::for_each_value(bind.args[a], [&](ir::ValueId id) {
+      ir::for_each_value(bind.args[a], [&](ir::ValueId written) {
+        const ir::ValueId id = input_behind(t, written);
         for (size_t k = 0; k < t.inputs.size(); ++k)
           if (t.inputs[k] == id ||
               (t.value(id).storage >= 0 && t.value(id).storage == t.value(t.inputs[k]).storage))

@@ -298,14 +298,18 @@ void Variables::add_roots(const std::vector<record::SharedInput>& shared) {
   share_memory_of_inputs(shared);
 }
 
-ValueId Variables::at_offset_zero(ValueId id, const Value& facts) {
-  if (facts.offset != 0) return id;
+ValueId Variables::in_recorded_layout(ValueId id, const Variable& v) {
+  const Value& facts = v.facts;
+  if (facts.offset != 0 || !v.written) return id;
+  // Where a dimension has one element, operators choose its stride in their own ways.
+  const auto& sizes = facts.tensor().sizes;
+  const bool any_stride = std::find(sizes.begin(), sizes.end(), 1) != sizes.end();
   const auto& binds = e_.b.trace().binds;
   for (size_t i = binds.size(); i-- > 0;) {
     bool made = false;
     ir::for_each_result(binds[i], [&](ValueId r) { made = made || r == id; });
     if (!made) continue;
-    if (!ops::keeps_offset(binds[i].op)) return id;
+    if (!any_stride && !ops::keeps_offset(binds[i].op)) return id;
     const auto& type = e_.b.value(id).tensor();
     return e_.emit(
         prims::conform(),
@@ -317,7 +321,7 @@ ValueId Variables::at_offset_zero(ValueId id, const Value& facts) {
 
 // Something the caller may keep: made by the trace, and given to nobody else.
 ValueId Variables::fresh(int r) {
-  const ValueId id = vars_[r].current = at_offset_zero(read(r), vars_[r].facts);
+  const ValueId id = vars_[r].current = in_recorded_layout(read(r), vars_[r]);
   auto [it, is_new] = given_out_.emplace(id, r);
   if (e_.b.value(id).kind == ir::ValueKind::Result && (is_new || it->second == r)) return id;
   static const Op clone = Op::get("aten::clone");

@@ -90,8 +90,9 @@ class Variables {
   // The view `v` of a new value of its parent.
   ir::ValueId derive(const Variable& v, ir::ValueId base);
 
-  // The value with storage offset 0 if it may have another one: scatters keep that of their base.
-  ir::ValueId at_offset_zero(ir::ValueId id, const ir::Value& facts);
+  // The value of a root that was written, with the strides and the storage offset that it has in
+  // eager: scatters keep the offset of their base.
+  ir::ValueId in_recorded_layout(ir::ValueId id, const Variable& v);
   // The contents of a root as something that the caller may keep: made by the trace, and given to
   // nobody else.
   ir::ValueId fresh(int root);

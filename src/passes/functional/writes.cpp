@@ -160,7 +160,8 @@ void Writes::check_restricted_views(const Bind& bind, int target) const {
       throw Refusal("FG-163", bind.op.id() +
                                   " writes memory that other tensors with a history have too, "
                                   "without being views (unsafe_split, ...)");
-    if (v.parent < 0 || v.view == nullptr || !v.facts.tensor().requires_grad) continue;
+    if (v.made_by == nullptr || !ops::is_view(v.made_by->op) || !v.facts.tensor().requires_grad)
+      continue;
     if ((!v.single || !v.made_by->grad_mode) && (i == target || is_used_after(bind, i, true)))
       throw Refusal("FG-163", bind.op.id() +
                                   " writes memory of which there are views that require grad, made "
