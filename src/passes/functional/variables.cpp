@@ -65,7 +65,11 @@ ValueId Variables::read(int index) {
   }
   const ValueId base = read(vars_[index].parent);
   Variable& v = vars_[index];
+  // The view has the history that it got where it was made, wherever it is derived again.
+  const bool grad_mode = e_.grad_mode;
+  e_.grad_mode = v.made_by == nullptr || v.made_by->grad_mode;
   v.current = derive(v, base);
+  e_.grad_mode = grad_mode;
   v.version = storage(v).version;
   return v.current;
 }
