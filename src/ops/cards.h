@@ -27,6 +27,7 @@ enum Trait : uint32_t {
   kShapeByMasks = 1 << 13,  // of those with a data-dependent shape: only if an index is a mask
   kPermutes = 1 << 9,       // a permutation of dimensions by argument 1
   kKeepsTensors = 1 << 14,  // may hold on to its arguments and results
+  kValueGuard = 1 << 15,    // abandons the run unless a value is the one that was recorded
 };
 
 struct Card {

@@ -105,6 +105,15 @@ void expect_sizes_impl(const at::Tensor& self, at::IntArrayRef sizes) {
   for (int64_t size : self.sizes()) hash = hash * 1000003 + static_cast<uint64_t>(size);
   abandon(hash);
 }
+void expect_values_impl(const at::Tensor& self, at::IntArrayRef values) {
+  const at::Tensor found = self.to(at::kLong).contiguous();
+  const at::IntArrayRef numbers(found.const_data_ptr<int64_t>(),
+                                static_cast<size_t>(found.numel()));
+  if (numbers == values) return;
+  uint64_t hash = 0;
+  for (int64_t n : numbers) hash = hash * 1000003 + static_cast<uint64_t>(n);
+  abandon(hash);
+}
 
 }  // namespace
 
@@ -126,6 +135,7 @@ TORCH_LIBRARY(fulgurite, m) {
   m.def("expect_float(float found, float expected) -> ()");
   m.def("expect_bool(bool found, bool expected) -> ()");
   m.def("expect_sizes(Tensor self, int[] sizes) -> ()");
+  m.def("expect_values(Tensor self, int[] values) -> ()");
 }
 
 TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
@@ -143,6 +153,7 @@ TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
   m.impl("open_leaf", open_leaf_impl);
   m.impl("close_leaf", close_leaf_impl);
   m.impl("expect_sizes", expect_sizes_impl);
+  m.impl("expect_values", expect_values_impl);
 }
 
 TORCH_LIBRARY_IMPL(fulgurite, CatchAll, m) {
@@ -175,6 +186,7 @@ FULGURITE_PRIM(expect_int)
 FULGURITE_PRIM(expect_float)
 FULGURITE_PRIM(expect_bool)
 FULGURITE_PRIM(expect_sizes)
+FULGURITE_PRIM(expect_values)
 #undef FULGURITE_PRIM
 
 }  // namespace prims

@@ -23,6 +23,7 @@
 //   expect_int/float/bool(found, expected)  a value guard: the run is abandoned if they differ
 //   expect_sizes(self, sizes)           the same for the shape of a result whose shape depends on
 //   data
+//   expect_values(self, values)         the same for the contents of an integer tensor
 #pragma once
 
 #include "ir/op.h"
@@ -44,6 +45,7 @@ const ir::Op& expect_int();
 const ir::Op& expect_float();
 const ir::Op& expect_bool();
 const ir::Op& expect_sizes();
+const ir::Op& expect_values();
 
 // Thrown by expect_*: what was found is not what the program was specialised on.
 struct ValueGuardFailed {};

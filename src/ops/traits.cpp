@@ -145,6 +145,7 @@ bool shape_depends_on_masks_only(const ir::Op& op) { return has_trait(op, kShape
 bool is_pure(const ir::Op& op) { return !has_effect(op) && !has_trait(op, kUninitialised); }
 
 bool gradient_checks_data(const ir::Op& op) { return has_trait(op, kGradientChecksData); }
+bool is_value_guard(const ir::Op& op) { return has_trait(op, kValueGuard); }
 bool reads_integers(const ir::Op& op) { return has_trait(op, kReadsIntegers); }
 bool bumps_versions(const ir::Op& op) {
   return op.schema().is_mutable() && !has_trait(op, kNoVersionBump);

@@ -29,6 +29,15 @@ class RuleWriter {
     rule_->inputs.push_back({Rule::Source::Cotangent, 0});
   }
 
+  // Result `index` of the operator, as an input of the rule.
+  ValueId result(size_t index, const TensorType& type) {
+    ir::Value v;
+    v.name = "result" + std::to_string(index);
+    v.type = type;
+    rule_->inputs.push_back({Rule::Source::Result, index});
+    return b_.add_input(std::move(v));
+  }
+
   ValueId emit(const Op& op, std::vector<Arg> args, const TensorType& type) {
     ir::Value v;
     TensorType t = type;
@@ -108,6 +117,26 @@ std::shared_ptr<const Rule> strided_scatter_rule(const ir::Trace& trace, const B
   return w.finish();
 }
 
+// The formula of PyTorch's derivatives.yaml. It cannot be derived on samples: lengths must be
+// positive, and add up to the size of the result.
+std::shared_ptr<const Rule> pack_padded_sequence_rule(const ir::Trace& trace, const Bind& bind,
+                                                      const TensorType& cotangent) {
+  static const Op backward = Op::get("aten::_pack_padded_sequence_backward");
+  const TensorType& input = trace.value(std::get<ValueId>(bind.args[0])).tensor();
+  const TensorType& batch_sizes = trace.value(std::get<ValueId>(bind.results[1])).tensor();
+  RuleWriter w(bind.op, cotangent);
+  const ValueId sizes = w.result(1, batch_sizes);
+  TensorType type = input;
+  type.strides = ir::default_strides(type.sizes);
+  if (std::get<IValue>(bind.args[2]).toBool()) {  // made time first, then transposed
+    type.strides[0] = type.strides[1];
+    type.strides[1] *= type.sizes[0];
+  }
+  w.gradient(0,
+             w.emit(backward, {Arg(w.g), Arg(ints(input.sizes)), Arg(sizes), bind.args[2]}, type));
+  return w.finish();
+}
+
 }  // namespace
 
 std::shared_ptr<const Rule> explicit_rule(const ir::Trace& trace, const Bind& bind,
@@ -134,6 +163,9 @@ std::shared_ptr<const Rule> explicit_rule(const ir::Trace& trace, const Bind& bi
   }
   if (bind.op == prims::strided_scatter())
     return strided_scatter_rule(trace, bind, *cotangents.at(0), wanted);
+  static const Op pack_padded_sequence = Op::get("aten::_pack_padded_sequence");
+  if (bind.op == pack_padded_sequence)
+    return pack_padded_sequence_rule(trace, bind, *cotangents.at(0));
   return nullptr;
 }
 

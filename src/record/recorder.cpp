@@ -72,85 +72,6 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   expect_results(index, *stack);
 }
 
-// Some composites allocate with empty* and fill the memory without dispatching anything.
-bool Recorder::Impl::filled_behind_our_back(const Op& op, const Stack& stack, size_t first_bind) {
-  const size_t count = op.schema().returns().size();
-  for (size_t i = stack.size() - count; i < stack.size(); ++i) {
-    if (!stack[i].isTensor()) continue;
-    const at::Tensor& t = stack[i].toTensor();
-    if (!t.defined() || t.numel() == 0) continue;
-    const ValueId id = find(t);
-    if (id == kNoValue) return true;
-    const int32_t producer = facts[id].producer;
-    if (producer < static_cast<int32_t>(first_bind)) continue;
-    if (!ops::leaves_memory_uninitialised(binds[producer].bind.op)) continue;
-    bool written = false;
-    for (size_t q = producer + 1; q < binds.size() && !written; ++q) {
-      if (!binds[q].bind.op.schema().is_mutable()) continue;
-      ir::for_each_arg(binds[q].bind, [&](ValueId a) {
-        written = written || facts[a].storage == facts[id].storage;
-      });
-    }
-    if (!written) return true;
-  }
-  return false;
-}
-
-void Recorder::Impl::composite(const c10::OperatorHandle& handle, DispatchKeySet below,
-                               Stack* stack) {
-  const Op op(handle);
-  update_position();
-  const size_t arg_count = op.schema().arguments().size();
-  const size_t first_bind = binds.size();
-  Stack saved(stack->end() - static_cast<std::ptrdiff_t>(arg_count), stack->end());
-  ir::Region r{op, arguments(*stack, arg_count), {}, location(), region, position.module};
-  const auto region_id = static_cast<int32_t>(regions.size());
-  regions.push_back(std::move(r));
-  region_dead.push_back(false);
-  const int32_t outer = region;
-  region = region_id;
-  try {
-    handle.redispatchBoxed(below, stack);
-  } catch (...) {
-    region = outer;
-    throw;
-  }
-  region = outer;
-  if (ops::reads_integers(op))
-    refuse(
-        "FG-133",
-        op.id() +
-            " reads the numbers in an integer tensor without an operator that could be recorded");
-  if (filled_behind_our_back(op, *stack, first_bind)) {
-    for (size_t i = first_bind; i < binds.size(); ++i) binds[i].dead = true;
-    for (size_t i = region_id; i < regions.size(); ++i) region_dead[i] = true;
-    PendingBind p{ir::Bind{op,
-                           regions[region_id].args,
-                           {},
-                           regions[region_id].location,
-                           region,
-                           c10::GradMode::is_enabled()}};
-    const auto index = static_cast<int32_t>(binds.size());
-    results(p, index, *stack);
-    binds.push_back(std::move(p));
-    return;
-  }
-  const size_t count = op.schema().returns().size();
-  for (size_t i = stack->size() - count; i < stack->size(); ++i) {
-    const IValue& v = (*stack)[i];
-    if (v.isTensor() && v.toTensor().defined()) {
-      regions[region_id].results.emplace_back(find(v.toTensor()));
-    } else if (v.isTensorList()) {
-      ValueList list;
-      for (const IValue& e : v.toListRef())
-        list.push_back(e.toTensor().defined() ? find(e.toTensor()) : kNoValue);
-      regions[region_id].results.emplace_back(std::move(list));
-    } else {
-      regions[region_id].results.emplace_back(kNoValue);
-    }
-  }
-}
-
 // -------------------------------------------------------------------------------------------
 Recorder::Recorder(std::string name, PositionProvider where) : impl_(std::make_unique<Impl>()) {
   impl_->name = std::move(name);
@@ -201,10 +122,7 @@ void Recorder::use_numbers(Mark since, const std::vector<NumberPlace>& places) {
   bool plain = r.regions.size() == since.regions;
   for (size_t i = r.binds.size(); i-- > since.binds;) {
     if (r.binds[i].dead) continue;
-    const auto& op = r.binds[i].bind.op;
-    if (op == prims::expect_int() || op == prims::expect_float() || op == prims::expect_bool() ||
-        op == prims::expect_sizes())
-      continue;
+    if (ops::is_value_guard(r.binds[i].bind.op)) continue;
     if (index == r.binds.size()) {
       index = i;
     } else {

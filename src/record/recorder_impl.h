@@ -102,8 +102,9 @@ struct Recorder::Impl {
   std::unordered_set<const c10::TensorImpl*> given;  // inputs and externals
   bool ambient_inference = c10::InferenceMode::is_enabled();
   FreshMemory fresh;
-  int nesting = 0;      // inside how many leaf operators that keep the key on
-  int32_t region = -1;  // innermost open region
+  bool contents_expected = false;  // in a composite whose integers are guarded
+  int nesting = 0;                 // inside how many leaf operators that keep the key on
+  int32_t region = -1;             // innermost open region
   size_t next_result = 0;
   size_t operators = 0;
   Position position;
@@ -429,7 +430,12 @@ struct Recorder::Impl {
     if (fresh.empty() || ops::ignores_contents(op)) return;
     const size_t count = op.schema().arguments().size();
     auto one = [&](const at::Tensor& t, size_t argument) {
-      if (!fresh.has(t) || !fresh.take(t) || ops::overwrites_argument(op, argument)) return;
+      if (!fresh.has(t)) return;
+      const bool unwritten = fresh.take(t);
+      if (ops::overwrites_argument(op, argument)) return;
+      // C++ code wrote it, out of numbers that are guarded.
+      if (!unwritten && contents_expected) fill_with_constant(t);
+      if (!unwritten) return;
       static const Op zero = Op::get("aten::zero_");
       push(zero, {Arg(use(t))});
       const auto index = static_cast<int32_t>(binds.size() - 1);
@@ -446,7 +452,15 @@ struct Recorder::Impl {
 
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   void composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
-  bool filled_behind_our_back(const Op& op, const Stack& stack, size_t first_bind);
+  // composite.cpp
+  bool filled_behind_our_back(const at::Tensor& t, size_t first_bind);
+  bool takes(const ir::Bind& bind, const c10::StorageImpl* storage) const;
+  bool keeps_whole(const Op& op, const Stack& stack, size_t first_bind);
+  void expect_contents(const Op& op, const Stack& arguments);
+  void drop_needless_guards(size_t first_guard, size_t first_part);
+  void fill_with_constants(const Op& op, const Stack& stack, size_t first_part);
+  void fill_with_constant(const at::Tensor& t);
+  ValueId constant(const at::Tensor& t);
 };
 
 }  // namespace fulgurite::record
