@@ -223,6 +223,7 @@ INTEGERS = {
     "returned": lambda x, n: (lambda k: k)(n),
     "bool": lambda x, n: x if n else -x,
     "neg": lambda x, n: x * -n,
+    "math": lambda x, n: x * math.sqrt(n * n) + math.exp(n % 3),
 }
 
 
@@ -231,6 +232,12 @@ def test_integers(name):
     f = INTEGERS[name]
     same_as_eager(f, [(X, n) for n in INTS + INTS])
     same_as_eager(lambda x, t: f(x, t.item()), [(X, torch.tensor(n)) for n in INTS + INTS])
+
+
+def test_functions_of_math_take_integers():
+    """A step count that only becomes a coefficient."""
+    g = same_as_eager(lambda x, n: x * (n / 10) + math.sqrt(n), [(X, n) for n in range(20, 0, -1)])
+    assert programs(g) <= 2, fg._C._recompiles(g)
 
 
 def test_two_attributes_that_hold_the_same_object():

@@ -51,10 +51,10 @@ void Recorder::Impl::expect_contents(const Op& op, const Stack& arguments) {
                            " elements, which are too many for a guard on each");
     if (refusal) return;
     ExcludeKey off(kKey);
-    const at::Tensor numbers = t.to(at::kLong).contiguous();
-    const auto* first = numbers.const_data_ptr<int64_t>();
+    const at::Tensor contents = t.to(at::kLong).contiguous();
+    const auto* first = contents.const_data_ptr<int64_t>();
     push(prims::expect_values(),
-         {Arg(use(t)), Arg(IValue(std::vector<int64_t>(first, first + numbers.numel())))});
+         {Arg(use(t)), Arg(IValue(std::vector<int64_t>(first, first + contents.numel())))});
   }
 }
 

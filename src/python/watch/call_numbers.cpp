@@ -119,7 +119,9 @@ bool Call::number_calculation(const std::string& called) {
     const size_t count = a_.size() - explicit_from_;
     if (count != (binary ? 2u : 1u)) return false;
     PyObject* a = a_[explicit_from_];
-    if (!is_number_object(a) || (!binary && !PyFloat_CheckExact(a))) return false;
+    // abs() of an int is an int; the functions of math make a float of it.
+    const bool takes_int = binary || called.starts_with("math.");
+    if (!is_number_object(a) || (!takes_int && !PyFloat_CheckExact(a))) return false;
     NumberStep step{NumberStep::Kind::Calculate, {}};
     step.what = f.what;
     step.nodes.push_back(n.operand(a, true));
