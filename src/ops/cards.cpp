@@ -67,6 +67,8 @@ const std::vector<Card>& cards() {
       {"aten::view_as_complex", kNone, {}, -1, nullptr, nullptr, "aten::view_as_real"},
       {"aten::copy_", kCopies},
       // ---- effects ----
+      {"fulgurite::function", kKeepsTensors},
+      {"fulgurite::keep", kEffect},
       {"fulgurite::expect_int", kEffect | kValueGuard},
       {"fulgurite::expect_float", kEffect | kValueGuard},
       {"fulgurite::expect_bool", kEffect | kValueGuard},

@@ -167,9 +167,34 @@ struct Effects::Maker {
   }
 };
 
+void Effects::add_contexts(const std::vector<FunctionSite>& functions, Maker& maker) {
+  for (const FunctionSite& site : functions) {
+    contexts_.emplace_back();
+    Effect e{EffectKind::SetAttr, {}, {}, {}, "", {}};
+    PyObject** attributes = _PyObject_GetDictPtr(site.context.get());
+    if (attributes != nullptr && *attributes != nullptr && PyDict_GET_SIZE(*attributes) > 0) {
+      e.text = std::string("fills the context of ") +
+               reinterpret_cast<PyTypeObject*>(site.function.get())->tp_name;
+      PyRef copy = PyRef::steal(PyDict_Copy(*attributes));
+      for (const NumberInContext& n : context_numbers_)
+        if (n.call + 1 == contexts_.size()) PyDict_DelItem(copy.get(), n.name.get());
+      contexts_.back().attributes = maker.value(e, copy.get());
+    }
+    for (const PyRef& hook : site.hooks) {
+      e.text = "registers a hook";
+      std::string refusal;
+      const int node = recipe_.add_hook(hook.get(), maker.finder, maker.tensors, refusal);
+      if (node < 0) refuse(e, "the hook " + refusal);
+      contexts_.back().hooks.push_back(node);
+    }
+  }
+}
+
 Effects Effects::of(Observation& seen, PyObject* result, PyObject* const* args, size_t nargs,
-                    std::vector<PyObject*>& tensors) {
+                    const std::vector<FunctionSite>& functions,
+                    std::vector<NumberInContext> context_numbers, std::vector<PyObject*>& tensors) {
   Effects out;
+  out.context_numbers_ = std::move(context_numbers);
   Maker maker{out, seen, ObjectFinder(seen, args, nargs), tensors, args, nargs, {}};
   if (seen.result_number >= 0) {
     out.result_ = out.recipe_.add_number(seen.result_number);
@@ -186,6 +211,7 @@ Effects Effects::of(Observation& seen, PyObject* result, PyObject* const* args, 
     if (e.kind == EffectKind::Backward || grad) continue;
     maker.add(e, i);
   }
+  out.add_contexts(functions, maker);
   out.numbers_ = seen.arithmetic;
   return out;
 }
@@ -255,9 +281,39 @@ bool Effects::write(const Step& step, PyObject* o, PyObject* value) const {
   return false;
 }
 
+bool Effects::fill_contexts(Recipe::Making& making, const std::vector<PyRef>& contexts,
+                            const std::vector<PyObject*>& numbers) const {
+  for (size_t i = 0; i < context_numbers_.size(); ++i) {
+    const NumberInContext& n = context_numbers_[i];
+    if (n.call >= contexts.size() || !contexts[n.call]) continue;
+    if (PyObject_GenericSetAttr(contexts[n.call].get(), n.name.get(), numbers.at(i)) < 0)
+      return false;
+  }
+  for (size_t k = 0; k < contexts_.size() && k < contexts.size(); ++k) {
+    PyObject* context = contexts[k].get();
+    if (context == nullptr) continue;  // no result depends on it
+    if (contexts_[k].attributes >= 0) {
+      PyObject* attributes = making.get(contexts_[k].attributes);
+      if (attributes == nullptr) return false;
+      PyObject *name, *value;
+      Py_ssize_t position = 0;
+      while (PyDict_Next(attributes, &position, &name, &value))
+        if (PyObject_GenericSetAttr(context, name, value) < 0) return false;
+    }
+    for (int hook : contexts_[k].hooks) {
+      PyObject* function = making.get(hook);
+      if (function == nullptr) return false;
+      PyRef handle = PyRef::steal(PyObject_CallMethod(context, "register_hook", "O", function));
+      if (!handle) return false;
+    }
+  }
+  return true;
+}
+
 PyObject* Effects::commit(const std::vector<at::Tensor>& outputs, PyObject* const* args,
-                          const std::vector<PyRef>& slots,
-                          const std::vector<PyRef>& numbers) const {
+                          const std::vector<PyRef>& slots, const std::vector<PyRef>& numbers,
+                          const std::vector<PyRef>& contexts,
+                          const std::vector<PyObject*>& numbers_in_contexts) const {
   Recipe::Making making(recipe_, outputs, args, slots, numbers);
   PyRef result = PyRef::borrow(making.get(result_));
   if (!result) return nullptr;
@@ -268,6 +324,7 @@ PyObject* Effects::commit(const std::vector<at::Tensor>& outputs, PyObject* cons
     values.push_back(step.value >= 0 ? making.get(step.value) : nullptr);
     if (!holders.back() || (step.value >= 0 && values.back() == nullptr)) return nullptr;
   }
+  if (!fill_contexts(making, contexts, numbers_in_contexts)) return nullptr;
   for (size_t i = 0; i < steps_.size(); ++i)
     if (!write(steps_[i], holders[i].get(), values[i])) return nullptr;
   return result.release();

@@ -45,7 +45,11 @@ bool Entry::find_objects(PyObject* const* args, size_t nargs, PyObject* kwnames,
 PyObject* Entry::finish(const std::vector<at::Tensor>& outputs, PyObject* const* args, size_t nargs,
                         const CallObjects& objects) const {
   if (!has_effects) return result.build(outputs, args, nargs);
-  return effects.commit(outputs, args, objects.slots, objects.numbers);
+  std::vector<PyObject*> found;
+  for (const NumberInContext& n : effects.context_numbers())
+    found.push_back(n.number.argument >= 0 ? args[n.number.argument]
+                                           : python.number(static_cast<uint32_t>(n.number.guard)));
+  return effects.commit(outputs, args, objects.slots, objects.numbers, objects.contexts, found);
 }
 
 std::string Entry::place_to_follow(PyObject* const* args, size_t nargs, PyObject* kwnames) {

@@ -50,12 +50,6 @@ struct SlotGuard {
   std::string path;
 };
 
-// A number that is an input of the program: an argument, or what a guard finds.
-struct NumberInput {
-  int32_t argument = -1;
-  int64_t guard = -1;
-};
-
 struct GradGuard {
   TensorRef leaf;
   bool defined;  // whether leaf.grad was a tensor when the recorded call began
@@ -65,6 +59,7 @@ struct GradGuard {
 struct CallObjects {
   std::vector<PyRef> slots;
   std::vector<PyRef> numbers;
+  std::vector<PyRef> contexts;  // of the autograd.Functions that the program applied
 };
 
 class Entry {
@@ -86,7 +81,8 @@ class Entry {
   GuardProgram python;
   std::vector<SlotGuard> slot_tensors;
   Effects effects;
-  bool has_effects = false;  // then they make the result as well
+  bool has_effects = false;                          // then they make the result as well
+  std::shared_ptr<const PythonFunctions> functions;  // that the program applies; null: none
   std::shared_ptr<run::Compiled> program;
   // What was found where this program's data guards failed, and which program served the call then.
   std::vector<std::pair<uint64_t, std::weak_ptr<Entry>>> branches;

@@ -54,8 +54,10 @@ struct JitFunction {
 enum class Served { Yes, DataLeftThePath, Raised, ExecutorFailed };
 Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Tensor*>& inputs,
              const std::vector<c10::IValue>& numbers, std::vector<at::Tensor>& outputs,
-             std::string& error, std::optional<exec::ExecutorError>& executor_failure) {
+             CallObjects& objects, std::string& error,
+             std::optional<exec::ExecutorError>& executor_failure) {
   const std::shared_ptr<run::Compiled> program = entry->program;
+  const ContextsOfRun contexts(objects.contexts);
   WithoutGil no_gil;
   Served served = Served::Yes;
   try {
@@ -171,7 +173,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     std::vector<c10::IValue> numbers;
     if (!entry->read_numbers(args, numbers)) continue;
     std::optional<exec::ExecutorError> executor_failure;
-    const Served served = serve(entry, inputs, numbers, outputs, error, executor_failure);
+    const Served served = serve(entry, inputs, numbers, outputs, objects, error, executor_failure);
     if (served == Served::DataLeftThePath) {
       candidates.left(entry, prims::last_found());
       continue;
@@ -265,6 +267,8 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
       if (const int r = e->arguments.traverse(visit, arg)) return r;
       if (const int r = e->python.traverse(visit, arg)) return r;
       if (const int r = e->effects.traverse(visit, arg)) return r;
+      if (!e->functions) continue;
+      if (const int r = e->functions->traverse(visit, arg)) return r;
     }
   }
   return 0;

@@ -181,6 +181,38 @@ int Recipe::add_number(int node) {
   return push(std::move(n), nullptr);
 }
 
+int Recipe::add_hook(PyObject* hook, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+                     std::string& refusal) {
+  if (!PyFunction_Check(hook) || finder.is_older(hook)) return add(hook, finder, tensors, refusal);
+  auto* f = reinterpret_cast<PyFunctionObject*>(hook);
+  const bool plain = f->func_defaults == nullptr && f->func_kwdefaults == nullptr &&
+                     (f->func_dict == nullptr || PyDict_GET_SIZE(f->func_dict) == 0);
+  if (!plain) {
+    refusal = "holds a function that the call made, with defaults or attributes";
+    return -1;
+  }
+  RecipeNode n{Kind::Closure};
+  n.object = PyRef::borrow(f->func_code);
+  n.type = PyRef::borrow(f->func_globals);
+  const int number = push(std::move(n), hook);
+  const Py_ssize_t cells = f->func_closure != nullptr ? PyTuple_GET_SIZE(f->func_closure) : 0;
+  for (Py_ssize_t i = 0; i < cells; ++i) {
+    PyObject* cell = PyTuple_GET_ITEM(f->func_closure, i);
+    int child = -1;
+    if (auto it = numbers_of_.find(cell); it != numbers_of_.end()) {
+      child = it->second;
+    } else {
+      child = push({Kind::Cell}, cell);
+      PyObject* content = PyCell_GET(cell);
+      if (content != nullptr &&
+          !add_children(child, {PyRef::borrow(content)}, finder, tensors, refusal, 0))
+        return -1;
+    }
+    nodes_[static_cast<size_t>(number)].children.push_back(child);
+  }
+  return number;
+}
+
 bool Recipe::add_children(int node, const std::vector<PyRef>& objects, const ObjectFinder& finder,
                           std::vector<PyObject*>& tensors, std::string& refusal, int depth) {
   for (const PyRef& object : objects) {
@@ -446,6 +478,20 @@ PyRef Recipe::Making::make(int node) {
       PyObject* self = function != nullptr ? get(n.children[1]) : nullptr;
       return PyRef::steal(self != nullptr ? PyMethod_New(function, self) : nullptr);
     }
+    case Kind::Cell:
+      return PyRef::steal(PyCell_New(nullptr));
+    case Kind::Closure: {
+      PyRef function = PyRef::steal(PyFunction_New(n.object.get(), n.type.get()));
+      PyRef cells = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(n.children.size())));
+      for (size_t i = 0; cells && i < n.children.size(); ++i) {
+        PyObject* cell = get(n.children[i]);
+        if (cell == nullptr) return {};
+        PyTuple_SET_ITEM(cells.get(), static_cast<Py_ssize_t>(i), Py_NewRef(cell));
+      }
+      if (!function || !cells) return {};
+      if (!n.children.empty() && PyFunction_SetClosure(function.get(), cells.get()) < 0) return {};
+      return function;
+    }
     case Kind::Tuple: {
       PyRef items = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(n.children.size())));
       for (size_t i = 0; items && i < n.children.size(); ++i) {
@@ -490,6 +536,10 @@ bool Recipe::Making::fill(const RecipeNode& n, PyObject* object) {
       return true;
     case Kind::Dict:
       return fill_contents(n, object);
+    case Kind::Cell: {
+      PyObject* content = n.children.empty() ? nullptr : get(n.children[0]);
+      return n.children.empty() || (content != nullptr && PyCell_Set(object, content) == 0);
+    }
     case Kind::Instance:
       for (size_t i = 0; i < n.children.size(); ++i) {
         PyObject* value = get(n.children[i]);

@@ -59,6 +59,8 @@ struct RecipeNode {
     Instance,  // of class `type`: children are the values of the attributes named in `object`, then
                // `contents`, a node with what the builtin base class holds
     Method,    // children: function, self
+    Closure,   // code `object`, globals `type`; children: the cells
+    Cell,      // children: its content, or nothing
   } kind;
   int index = -1;
   std::vector<int> children{};
@@ -74,6 +76,9 @@ class Recipe {
   int add(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
           std::string& refusal);
   int add_number(int node);
+  // A hook: as `add`, but a function that the call made, over variables of the call, is made again.
+  int add_hook(PyObject* hook, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+               std::string& refusal);
   // As Python with $0, $1, ... for tensors; "" if it has no literal form.
   std::string expression(int node) const;
   int traverse(visitproc visit, void* arg) const;

@@ -107,6 +107,8 @@ class RecordedCall {
     NumberRecorder numbers(recorder);
     watch_options.numbers = &numbers;
     watch_options.varying = &state_.varying;
+    FunctionCalls functions(recorder);
+    watch_options.functions = &functions;
     const std::vector<PyObject*> args = follow_numbers(*entry, numbers, watch_options);
     {
       record::Recorder::Scope scope(recorder);
@@ -130,7 +132,7 @@ class RecordedCall {
     state_.last_record_milliseconds = entry->record_milliseconds;
     const uint64_t executors_generation = exec::generation_of(state_.options.executors);
     try {
-      compile(recorder, *entry, seen, result.get());
+      compile(recorder, *entry, seen, functions, result.get());
       entry->python = std::move(seen.guards);
       check_after_run(*entry);
     } catch (const exec::ExecutorError& e) {
@@ -181,16 +183,28 @@ class RecordedCall {
                      const std::vector<int>& nodes) const {
     for (auto [node, argument] : argument_numbers_)
       if (recorder.numbers().is_free(node)) entry.arguments.let_number_vary(argument);
-    for (int node : nodes) {
-      NumberInput input;
-      for (auto [n, argument] : argument_numbers_)
-        if (n == node) input.argument = static_cast<int32_t>(argument);
-      for (auto [n, guard] : seen.numbers)
-        if (n == node) input.guard = static_cast<int64_t>(guard);
-      if (input.argument < 0 && input.guard < 0)
-        throw InternalError("a number of the program comes from nowhere");
-      entry.numbers.push_back(input);
-    }
+    for (int node : nodes) entry.numbers.push_back(number_input(node, seen));
+  }
+
+  NumberInput number_input(int node, const Observation& seen) const {
+    NumberInput input;
+    for (auto [n, argument] : argument_numbers_)
+      if (n == node) input.argument = static_cast<int32_t>(argument);
+    for (auto [n, guard] : seen.numbers)
+      if (n == node) input.guard = static_cast<int64_t>(guard);
+    if (input.argument < 0 && input.guard < 0)
+      throw InternalError("a number of the program comes from nowhere");
+    return input;
+  }
+
+  std::vector<NumberInContext> context_numbers(const FunctionCalls& functions,
+                                               const Observation& seen) const {
+    std::vector<NumberInContext> all;
+    for (const ContextNumber& n : seen.context_numbers)
+      for (size_t call = 0; call < functions.sites.size(); ++call)
+        if (functions.sites[call].context.get() == n.context)
+          all.push_back({call, n.name, number_input(n.node, seen)});
+    return all;
   }
 
   static bool is_known_input(const at::Tensor& t, const std::vector<const at::Tensor*>& inputs) {
@@ -289,7 +303,8 @@ class RecordedCall {
     }
   }
 
-  void compile(record::Recorder& recorder, Entry& entry, Observation& seen, PyObject* result) {
+  void compile(record::Recorder& recorder, Entry& entry, Observation& seen,
+               FunctionCalls& functions, PyObject* result) {
     const auto start = Clock::now();
     follow_changes(seen);
     for (const auto& r : seen.refusals) throw fulgurite::Refusal("FG-200", place(r.where) + r.what);
@@ -333,6 +348,10 @@ class RecordedCall {
       has_effects = true;
     }
 
+    if (entry.writes_leaves && !functions.sites.empty())
+      throw fulgurite::Refusal("FG-190",
+                               "applies autograd.Functions, and writes a leaf that requires grad");
+    has_effects = has_effects || fills_contexts(functions);
     std::vector<PyObject*> output_objects;
     const size_t given = all_arguments();
     std::string expression;
@@ -342,7 +361,8 @@ class RecordedCall {
             "FG-188",
             "the function writes a leaf that requires grad in place, and stores "
             "something outside");
-      entry.effects = Effects::of(seen, result, args_, given, output_objects);
+      entry.effects = Effects::of(seen, result, args_, given, functions.sites,
+                                  context_numbers(functions, seen), output_objects);
       entry.has_effects = true;
       expression = entry.effects.result_expression();
     } else {
@@ -407,7 +427,9 @@ class RecordedCall {
     entry.aliases = run::AliasGuard(all);
     entry.check_aliases = entry.aliases.any() || entry.writes_leaves ||
                           lowered.functional->epilogue < lowered.functional->binds.size();
-    entry.program = std::make_shared<run::Compiled>(std::move(lowered));
+    if (!functions.sites.empty())
+      entry.functions = std::make_shared<const PythonFunctions>(std::move(functions.sites));
+    entry.program = std::make_shared<run::Compiled>(std::move(lowered), entry.functions);
     entry.compile_milliseconds = milliseconds_since(start);
   }
 
@@ -418,6 +440,17 @@ class RecordedCall {
       if (b.grad_mode || b.op == prims::set_requires_grad()) return;
     for (run::TensorGuard& guard : entry.tensors) guard.allow_any_requires_grad();
     for (SlotGuard& s : entry.slot_tensors) s.guard.allow_any_requires_grad();
+  }
+
+  // Whether a context holds more than what eager's own code puts there.
+  static bool fills_contexts(const FunctionCalls& functions) {
+    for (const FunctionSite& site : functions.sites) {
+      PyObject** attributes = _PyObject_GetDictPtr(site.context.get());
+      const bool any =
+          attributes != nullptr && *attributes != nullptr && PyDict_GET_SIZE(*attributes) > 0;
+      if (any || !site.hooks.empty()) return true;
+    }
+    return false;
   }
 
   // The trace has each tensor once; a tensor given twice is one input. The entry must know which.

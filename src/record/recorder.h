@@ -50,6 +50,15 @@ struct LeafGrad {
   bool defined_before;  // when the program came upon it
 };
 
+// A call of a custom autograd.Function that gave its outputs a history.
+struct FunctionCall {
+  std::string name;
+  std::vector<at::Tensor> inputs;   // tensors among the arguments, in order
+  std::vector<at::Tensor> outputs;  // tensors among what it returned, in order
+  std::vector<at::Tensor> saved;    // for backward, in order
+  std::vector<at::Tensor> dirty;    // mark_dirty
+};
+
 struct Recording {
   ir::TracePtr trace;               // inputs: those added, then the externals, then `numbers`
   std::vector<External> externals;  // in the order in which they are inputs
@@ -106,6 +115,12 @@ class Recorder {
   void note_requires_grad(const at::Tensor& t);
   // Python set leaf.grad: what it is at the end is written by the trace, whatever it was.
   void note_grad_write(const at::Tensor& leaf);
+
+  // A custom Function was called; its operators are recorded already. The number of the call
+  // (prims.function), or -1 if it cannot be recorded (the recording is refused then).
+  int note_function(const FunctionCall& call);
+  // Something that is no operator bumped the version counter of t (mark_dirty without a history).
+  void note_version_bump(const at::Tensor& t);
 
   // What Python does with numbers (record/numbers.h).
   Numbers& numbers();

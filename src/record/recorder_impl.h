@@ -98,6 +98,8 @@ struct Recorder::Impl {
   std::vector<OpenedLeaf> opened;
   std::vector<std::string> leaf_writes;
 
+  int functions = 0;  // calls of custom autograd.Functions
+
   std::unordered_set<const c10::StorageImpl*> written_with_grad;
   std::unordered_set<const c10::TensorImpl*> given;  // inputs and externals
   bool ambient_inference = c10::InferenceMode::is_enabled();
@@ -241,7 +243,8 @@ struct Recorder::Impl {
     if (t.grad_fn() != nullptr && written_with_grad.count(facts[id].storage) > 0) return id;
     if (t.grad_fn() != nullptr) {
       refuse("FG-120",
-             "a tensor got its history from a custom autograd Function, which is not compiled yet");
+             "a tensor got its history from something that is no operator, such as a C++ autograd "
+             "Function");
       return id;
     }
     PendingBind p{ir::Bind{prims::set_requires_grad(),

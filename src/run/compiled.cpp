@@ -47,7 +47,7 @@ std::vector<uint64_t> cotangents_of_values(const ir::Trace& t) {
   return mask;
 }
 
-// The history of what an input was before the call overwrote it.
+// The history of what an input is (or was, before the call overwrote it) to the program.
 struct InputBefore : torch::autograd::Node {
   std::string name() const override { return "InputBefore"; }
   variable_list apply(variable_list&& gradients) override { return std::move(gradients); }
@@ -56,10 +56,12 @@ struct InputBefore : torch::autograd::Node {
 // The history of the results of one call.
 struct CompiledBackward : torch::autograd::Node {
   std::shared_ptr<const Compiled> program;
-  std::vector<SavedVariable> saved;  // by slot
-  std::vector<c10::IValue> numbers;  // by slot, for numbers
-  std::vector<at::Tensor> inputs;  // for create_graph; undefined where the call itself overwrote it
-  std::vector<uint32_t> versions;  // of the inputs at the call
+  const BackwardProgram* backward = nullptr;  // of `program`
+  std::vector<SavedVariable> saved;           // by slot
+  std::vector<c10::IValue> numbers;           // by slot, for numbers
+  // Of the part, for create_graph; undefined where the call itself overwrote it.
+  std::vector<at::Tensor> inputs;
+  std::vector<uint32_t> versions;          // of the inputs at the call
   std::vector<c10::IValue> input_numbers;  // for create_graph
   at::Tensor random_state;
   bool released = false;
@@ -85,10 +87,10 @@ struct CompiledBackward : torch::autograd::Node {
   // create_graph without an input, which the call overwrote: the backward trace itself runs under
   // autograd. That needs saved values with their histories, which intermediate ones have not.
   variable_list apply_backward_trace(const variable_list& gradients) {
-    const ir::Trace& t = *program->parts().differentiable_backward;
+    const ir::Trace& t = *backward->part->differentiable_backward;
     Frame frame(t.values.size());
     load_constants(t, frame);
-    const auto& slots = program->saved();
+    const auto& slots = backward->saved;
     for (size_t k = 0; k < slots.size(); ++k) {
       const SavedSlot& slot = slots[k];
       if (slot.kind == SavedSlot::Kind::Number) {
@@ -121,26 +123,30 @@ struct CompiledBackward : torch::autograd::Node {
     return out;
   }
 
-  // The contents that input `i` had, with the history that it had.
-  at::Tensor with_history_of_input(const at::Tensor& contents, int32_t i) {
-    const auto& differentiable = program->parts().differentiable;
-    const auto k = static_cast<size_t>(
-        std::find(differentiable.begin(), differentiable.end(), static_cast<size_t>(i)) -
-        differentiable.begin());
-    if (k == differentiable.size()) return contents;
-    at::Tensor alias = contents.detach();
+  // An input whose history may lead to another input: gradients with respect to that one must not
+  // come through here.
+  at::Tensor start_of_part(const at::Tensor& x, size_t edge) {
+    at::Tensor alias = x.detach();
     auto node = c10::make_intrusive<InputBefore>();
-    node->add_next_edge(next_edge(k));
+    node->add_next_edge(next_edge(edge));
     torch::autograd::set_history(alias, node);
     return alias;
   }
 
+  // The contents that an input had, with the history that it had.
+  at::Tensor with_history_of_input(const at::Tensor& contents, ir::ValueId input) {
+    const auto& differentiable = backward->part->differentiable;
+    const auto k = static_cast<size_t>(
+        std::find(differentiable.begin(), differentiable.end(), input) - differentiable.begin());
+    return k == differentiable.size() ? contents : start_of_part(contents, k);
+  }
+
   variable_list apply_plan(const variable_list& gradients) {
-    const BackwardProgram& b = program->backward();
-    const ir::Trace& t = *b.trace;
+    const BackwardProgram& b = *backward;
+    const ir::Trace& t = *b.part->backward;
     Frame frame(b.plan->registers());
     load_constants(t, frame);
-    const auto& slots = program->saved();
+    const auto& slots = b.saved;
     // If the graph is not kept, saved tensors die with their last use in the plan.
     const bool keep = torch::autograd::get_current_graph_task_keep_graph();
     auto self = getptr();
@@ -183,7 +189,7 @@ struct CompiledBackward : torch::autograd::Node {
   // it, as eager does not run nodes that get no gradient.
   void run_what_is_asked_for(Frame& frame, uint64_t defined) {
     static const ir::Op overwritten = ir::Op::get("fulgurite::overwritten");
-    const ir::Trace& t = *program->parts().differentiable_backward;
+    const ir::Trace& t = *backward->part->differentiable_backward;
     const std::vector<uint64_t> reached_by = cotangents_of_values(t);
     std::vector<bool> needed(t.values.size(), false);
     for (size_t k = 0; k < t.outputs.size(); ++k)
@@ -225,12 +231,16 @@ struct CompiledBackward : torch::autograd::Node {
   // create_graph: the functional trace runs once more, now under autograd, and is differentiated by
   // it.
   variable_list apply_with_graph(const variable_list& gradients) {
-    TORCH_CHECK(!program->backward().raises,
+    TORCH_CHECK(!backward->raises,
                 "one of the variables needed for gradient computation has been modified by an "
                 "inplace operation in the compiled ",
                 program->name(), " (FG-181: differentiating again needs every value)");
-    const auto& parts = program->parts();
-    const ir::Trace& t = *parts.functional;
+    const passes::GradientPart& part = *backward->part;
+    const ir::Trace& t = *part.functional;
+    TORCH_CHECK(!backward->draws_random_numbers || part.functional == program->parts().functional,
+                "FG-192: create_graph through ", program->name(),
+                ": the part of it between autograd.Functions draws random numbers, which are not "
+                "drawn again");
     Frame frame(t.values.size());
     load_constants(t, frame);
     variable_list differentiable;
@@ -246,7 +256,15 @@ struct CompiledBackward : torch::autograd::Node {
     }
     for (size_t k = 0; k < input_numbers.size(); ++k)
       frame[t.inputs[inputs.size() + k]] = input_numbers[k];
-    for (size_t i : parts.differentiable) differentiable.push_back(frame[t.inputs[i]].toTensor());
+    bool all_leaves = true;
+    for (const at::Tensor& x : inputs) all_leaves = all_leaves && x.is_leaf();
+    for (size_t k = 0; k < part.differentiable.size(); ++k) {
+      const auto at = std::find(part.inputs.begin(), part.inputs.end(), part.differentiable[k]) -
+                      part.inputs.begin();
+      c10::IValue& x = frame[t.inputs[static_cast<size_t>(at)]];
+      if (!all_leaves) x = start_of_part(x.toTensor(), k);
+      differentiable.push_back(x.toTensor());
+    }
     UnderAutograd under;
     at::Tensor state_now;
     if (random_state.defined()) {
@@ -256,8 +274,8 @@ struct CompiledBackward : torch::autograd::Node {
     std::vector<c10::IValue> stack;
     for (size_t i = 0; i < t.epilogue; ++i) {
       c10::AutoGradMode mode(t.binds[i].grad_mode || t.binds[i].op == prims::set_data());
-      if (i < parts.user_rules.size() && parts.user_rules[i]) {
-        run_ruled(t.binds[i], parts.user_rules[i], frame);
+      if (i < part.user_rules.size() && part.user_rules[i]) {
+        run_ruled(t.binds[i], part.user_rules[i], frame);
       } else {
         ir::run_bind(t.binds[i], frame, stack);
       }
@@ -265,12 +283,12 @@ struct CompiledBackward : torch::autograd::Node {
     if (state_now.defined()) set_default_random_state(state_now);
     variable_list outputs, seeds;
     for (size_t k = 0; k < gradients.size(); ++k) {
-      const at::Tensor o = frame[parts.functional_attached[k]].toTensor();
+      const at::Tensor o = frame[part.functional_attached[k]].toTensor();
       if (!gradients[k].defined() || !o.requires_grad()) continue;
       outputs.push_back(o);
       seeds.push_back(gradients[k]);
     }
-    variable_list out(parts.differentiable.size());
+    variable_list out(part.differentiable.size());
     if (outputs.empty()) return out;
     variable_list wanted;
     std::vector<size_t> where;
@@ -307,24 +325,49 @@ std::vector<uint64_t> dependencies(const ir::Trace& t) {
 }
 
 // The input of which the saved value `id` is a copy that was made because the call overwrites it.
-int32_t overwritten_input_copied_by(const ir::Trace& t, ir::ValueId id,
-                                    const std::vector<bool>& overwritten) {
+ir::ValueId overwritten_input_copied_by(const ir::Trace& t, ir::ValueId id,
+                                        const std::vector<bool>& overwritten) {
   for (size_t i = 0; i < t.epilogue; ++i) {
     const ir::Bind& b = t.binds[i];
     if (b.op.name() != "aten::clone" || std::get<ir::ValueId>(b.results[0]) != id) continue;
-    for (size_t k = 0; k < t.inputs.size(); ++k)
-      if (t.inputs[k] == std::get<ir::ValueId>(b.args[0]) && overwritten[k])
-        return static_cast<int32_t>(k);
+    const auto source = std::get<ir::ValueId>(b.args[0]);
+    if (overwritten[static_cast<size_t>(source)]) return source;
   }
-  return -1;
+  return ir::kNoValue;
+}
+
+std::vector<ir::ValueId> all_attached(const passes::Lowered& parts) {
+  std::vector<ir::ValueId> ids;
+  for (const passes::GradientPart& p : parts.parts)
+    ids.insert(ids.end(), p.attached.begin(), p.attached.end());
+  return ids;
+}
+
+// By value: an input that the program writes.
+std::vector<bool> overwritten_inputs(const passes::Lowered& parts) {
+  const ir::Trace& t = *parts.forward;
+  std::vector<bool> overwritten(t.values.size(), false);
+  for (const ir::Bind& bind : t.binds) {
+    if (bind.op == prims::set_grad()) continue;
+    for (size_t a : ops::written_arguments(bind))
+      ir::for_each_value(bind.args[a], [&](ir::ValueId id) {
+        for (ir::ValueId input : t.inputs)
+          if (input == id ||
+              (t.value(id).storage >= 0 && t.value(id).storage == t.value(input).storage))
+            overwritten[input] = true;
+      });
+  }
+  for (const passes::LeafWrite& w : parts.leaf_writes)
+    if (t.value(w.destination).kind == ir::ValueKind::Input) overwritten[w.destination] = true;
+  return overwritten;
 }
 
 }  // namespace
 
-Compiled::Compiled(Parts parts)
-    : parts_(std::move(parts)), rules_generation_(parts_.rules_generation) {
+Compiled::Compiled(Parts parts, std::shared_ptr<const FunctionHost> host)
+    : parts_(std::move(parts)), rules_generation_(parts_.rules_generation), host_(std::move(host)) {
   const ir::Trace& t = *parts_.forward;
-  std::vector<ir::ValueId> keep = all_used_after_core(t, parts_.attached);
+  std::vector<ir::ValueId> keep = all_used_after_core(t, all_attached(parts_));
   for (const passes::LeafWrite& w : parts_.leaf_writes)
     keep.insert(keep.end(), {w.result, w.source});
   core_ = std::make_unique<Plan>(t, 0, t.epilogue, keep);
@@ -332,41 +375,40 @@ Compiled::Compiled(Parts parts)
   for (size_t id = 0; id < t.values.size(); ++id)
     if (t.values[id].kind == ir::ValueKind::Constant)
       constants_.emplace_back(static_cast<ir::ValueId>(id), t.values[id].constant);
-  if (!has_gradient()) return;
-  const ir::Trace& b = *parts_.backward;
-  backward_.trace = parts_.backward;
-  backward_.plan = std::make_unique<Plan>(b, 0, b.binds.size(), b.outputs);
-  static const ir::Op overwritten = ir::Op::get("fulgurite::overwritten");
-  for (const ir::Bind& x : b.binds) backward_.raises = backward_.raises || x.op == overwritten;
-  backward_.depends_on = dependencies(*parts_.differentiable_backward);
+  history_ = history_plan(parts_);
   keeps_random_state_ = core_->draws_random_numbers();
-  overwritten_.assign(t.inputs.size(), false);
-  for (const ir::Bind& bind : t.binds)
-    for (size_t a : ops::written_arguments(bind))
-      ir::for_each_value(bind.args[a], [&](ir::ValueId id) {
-        for (size_t k = 0; k < t.inputs.size(); ++k)
-          if (t.inputs[k] == id ||
-              (t.value(id).storage >= 0 && t.value(id).storage == t.value(t.inputs[k]).storage))
-            overwritten_[k] = overwritten_[k] || !(bind.op == prims::set_grad());
-      });
-  for (const passes::LeafWrite& w : parts_.leaf_writes)
-    for (size_t k = 0; k < t.inputs.size(); ++k)
-      overwritten_[k] = overwritten_[k] || t.inputs[k] == w.destination;
-  for (ir::ValueId id : t.saved) {
+  overwritten_ = overwritten_inputs(parts_);
+  for (const passes::GradientPart& p : parts_.parts) backward_.push_back(backward_program(p));
+}
+
+BackwardProgram Compiled::backward_program(const passes::GradientPart& part) const {
+  const ir::Trace& t = *parts_.forward;
+  const ir::Trace& b = *part.backward;
+  BackwardProgram out;
+  out.part = &part;
+  out.plan = std::make_unique<Plan>(b, 0, b.binds.size(), b.outputs);
+  static const ir::Op overwritten = ir::Op::get("fulgurite::overwritten");
+  for (const ir::Bind& x : b.binds) out.raises = out.raises || x.op == overwritten;
+  for (const ir::Bind& x : part.functional->binds)
+    out.draws_random_numbers = out.draws_random_numbers || ops::is_random(x.op);
+  out.depends_on = dependencies(*part.differentiable_backward);
+  for (ir::ValueId id : part.saved) {
     SavedSlot s{SavedSlot::Kind::Intermediate, id};
     if (!t.value(id).is_tensor()) {
       s.kind = SavedSlot::Kind::Number;
-      saves_numbers_ = true;
+      out.saves_numbers = true;
     } else if (t.value(id).kind == ir::ValueKind::Input) {
       s.kind = SavedSlot::Kind::Input;
-    } else if (std::find(parts_.attached.begin(), parts_.attached.end(), id) !=
-               parts_.attached.end()) {
+    } else if (std::find(part.attached.begin(), part.attached.end(), id) != part.attached.end()) {
       s.kind = SavedSlot::Kind::Output;
+    } else if (std::find(part.inputs.begin(), part.inputs.end(), id) != part.inputs.end()) {
+      s.kind = SavedSlot::Kind::Input;  // from another part, or from a Function
     } else {
       s.copy_of = overwritten_input_copied_by(t, id, overwritten_);
     }
-    saved_.push_back(s);
+    out.saved.push_back(s);
   }
+  return out;
 }
 
 // The write-back gave the leaf itself; the caller gets a tensor that holds what was written.
@@ -400,14 +442,16 @@ void Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValu
   at::Tensor random_state;
   if (core_->draws_random_numbers()) random_state = default_random_state();
   try {
-    BelowAutograd below;
-    core_->run(frame);
+    {
+      BelowAutograd below;
+      core_->run(frame);
+    }
+    if (!parts_.leaf_writes.empty()) give_leaves_values_of_their_own(frame);
+    if (!history_.steps.empty()) attach(frame, random_state);
   } catch (...) {
     if (random_state.defined()) set_default_random_state(random_state);
     throw;
   }
-  if (!parts_.leaf_writes.empty()) give_leaves_values_of_their_own(frame);
-  if (has_gradient()) attach(frame, inputs, numbers, random_state);
   if (epilogue_->size() > 0) {
     UnderAutograd under;
     epilogue_->run(frame);
@@ -417,36 +461,51 @@ void Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValu
     outputs[k] = t.outputs[k] == ir::kNoValue ? at::Tensor() : frame[t.outputs[k]].toTensor();
 }
 
-void Compiled::attach(Frame& frame, const at::Tensor* const* inputs,
-                      const std::vector<c10::IValue>& numbers,
-                      const at::Tensor& random_state) const {
-  const ir::Trace& t = *parts_.forward;
-  auto node = c10::make_intrusive<CompiledBackward>();
-  node->program = shared_from_this();
-  torch::autograd::edge_list edges;
-  edges.reserve(parts_.differentiable.size());
-  for (size_t i : parts_.differentiable)
-    edges.push_back(torch::autograd::impl::gradient_edge(*inputs[i]));
-  node->set_next_edges(std::move(edges));
-  for (ir::ValueId id : parts_.attached) torch::autograd::set_history(frame[id].toTensor(), node);
-  node->saved.resize(saved_.size());
-  if (saves_numbers_) node->numbers.resize(saved_.size());
-  for (size_t k = 0; k < saved_.size(); ++k) {
-    const c10::IValue& v = frame[saved_[k].value];
-    if (saved_[k].kind == SavedSlot::Kind::Number) {
-      node->numbers[k] = v;
+void Compiled::attach(Frame& frame, const at::Tensor& random_state) const {
+  for (const HistoryStep& step : history_.steps) {
+    if (step.is_function) {
+      give_function_history(history_.functions[step.index], *host_, frame);
     } else {
-      node->saved[k] = SavedVariable(v.toTensor(), saved_[k].kind == SavedSlot::Kind::Output);
+      attach_part(step.index, frame, random_state);
     }
   }
-  const size_t tensors = t.inputs.size() - numbers.size();
-  node->input_numbers = numbers;
-  node->inputs.reserve(tensors);
-  node->versions.reserve(tensors);
-  for (size_t i = 0; i < tensors; ++i) {
-    node->inputs.push_back(overwritten_[i] ? at::Tensor() : *inputs[i]);
-    node->versions.push_back(
-        inputs[i]->is_inference() ? 0 : static_cast<uint32_t>(inputs[i]->_version()));
+}
+
+void Compiled::attach_part(size_t k, Frame& frame, const at::Tensor& random_state) const {
+  const BackwardProgram& b = backward_[k];
+  const passes::GradientPart& part = *b.part;
+  auto node = c10::make_intrusive<CompiledBackward>();
+  node->program = shared_from_this();
+  node->backward = &b;
+  torch::autograd::edge_list edges;
+  edges.reserve(part.differentiable.size());
+  for (ir::ValueId id : part.differentiable)
+    edges.push_back(torch::autograd::impl::gradient_edge(frame[id].toTensor()));
+  node->set_next_edges(std::move(edges));
+  for (ir::ValueId id : part.attached) {
+    if (!history_.functions.empty()) frame[id] = tensor_of_its_own(frame[id].toTensor());
+    torch::autograd::set_history(frame[id].toTensor(), node);
+  }
+  node->saved.resize(b.saved.size());
+  if (b.saves_numbers) node->numbers.resize(b.saved.size());
+  for (size_t s = 0; s < b.saved.size(); ++s) {
+    const c10::IValue& v = frame[b.saved[s].value];
+    if (b.saved[s].kind == SavedSlot::Kind::Number) {
+      node->numbers[s] = v;
+    } else {
+      node->saved[s] = SavedVariable(v.toTensor(), b.saved[s].kind == SavedSlot::Kind::Output);
+    }
+  }
+  node->inputs.reserve(part.inputs.size());
+  node->versions.reserve(part.inputs.size());
+  for (ir::ValueId id : part.inputs) {
+    if (!frame[id].isTensor()) {
+      node->input_numbers.push_back(frame[id]);
+      continue;
+    }
+    const at::Tensor& x = frame[id].toTensor();
+    node->inputs.push_back(overwritten_[static_cast<size_t>(id)] ? at::Tensor() : x);
+    node->versions.push_back(x.is_inference() ? 0 : static_cast<uint32_t>(x._version()));
   }
   if (keeps_random_state_) node->random_state = random_state;
 }

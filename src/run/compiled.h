@@ -14,6 +14,7 @@
 
 #include "ir/trace.h"
 #include "passes/pipeline.h"
+#include "run/history.h"
 #include "run/plan.h"
 
 namespace fulgurite::run {
@@ -26,9 +27,13 @@ struct SavedSlot {
   int32_t copy_of = -1;
 };
 
+// One node of the graph.
 struct BackwardProgram {
-  ir::TracePtr trace;
+  const passes::GradientPart* part;  // of Compiled::parts()
   std::unique_ptr<Plan> plan;
+  std::vector<SavedSlot> saved;
+  bool saves_numbers = false;
+  bool draws_random_numbers = false;  // the part of the forward, if it is run again
   std::vector<uint64_t>
       depends_on;  // per gradient: bit k if it depends on cotangent k (63: any beyond)
   // The trace raises where a value was overwritten (prims.overwritten): only what is asked for
@@ -39,7 +44,8 @@ struct BackwardProgram {
 class Compiled : public std::enable_shared_from_this<Compiled> {
  public:
   using Parts = passes::Lowered;
-  explicit Compiled(Parts parts);
+  // `host`: for the calls of autograd.Functions in the program.
+  explicit Compiled(Parts parts, std::shared_ptr<const FunctionHost> host = nullptr);
 
   // Runs on `inputs` (arguments, then externals, as the trace has them) and `numbers` (the trace's
   // last inputs). Throws
@@ -54,25 +60,24 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
 
   const Parts& parts() const { return parts_; }
   const std::string& name() const { return parts_.forward->name; }
-  bool has_gradient() const { return parts_.backward != nullptr; }
-  const BackwardProgram& backward() const { return backward_; }
-  const std::vector<SavedSlot>& saved() const { return saved_; }
+  const BackwardProgram& backward(size_t part) const { return backward_[part]; }
   const Plan& core() const { return *core_; }
   const Plan& epilogue() const { return *epilogue_; }
 
  private:
   void give_leaves_values_of_their_own(Frame& frame) const;
-  void attach(Frame& frame, const at::Tensor* const* inputs,
-              const std::vector<c10::IValue>& numbers, const at::Tensor& random_state) const;
+  void attach(Frame& frame, const at::Tensor& random_state) const;
+  void attach_part(size_t part, Frame& frame, const at::Tensor& random_state) const;
+  BackwardProgram backward_program(const passes::GradientPart& part) const;
 
   Parts parts_;
   mutable std::atomic<uint64_t> rules_generation_;  // up to which the program is known to be fresh
   std::unique_ptr<Plan> core_, epilogue_;
-  BackwardProgram backward_;
-  std::vector<SavedSlot> saved_;
+  std::vector<BackwardProgram> backward_;
+  HistoryPlan history_;
+  std::shared_ptr<const FunctionHost> host_;
   std::vector<std::pair<ir::ValueId, at::Tensor>> constants_;
-  std::vector<bool> overwritten_;  // inputs that the call writes
-  bool saves_numbers_ = false;
+  std::vector<bool> overwritten_;    // by value: an input that the call writes
   bool keeps_random_state_ = false;  // for another forward under create_graph
 };
 

@@ -75,6 +75,10 @@ void Epilogue::make_origins() {
                       "a tensor taken out of autograd (.data, detach) got a history by a write, "
                       "and is returned");
     if (made_.count(r) > 0) continue;
+    if (vars_[r].own_history) {  // made with eager's aliasing when the history is attached
+      made_.emplace(r, vars_.fresh(r));
+      continue;
+    }
     if (vars_[r].input != kNoValue && !vars_[r].is_constant) {
       made_.emplace(r, vars_[r].input);
     } else {
@@ -113,15 +117,18 @@ void Epilogue::check_new_leaves() const {
 
 // Several writes are one write-back; the version counter counts them all.
 void Epilogue::bump_versions() {
-  static const Op bump = Op::get("fulgurite::bump_version_");
   for (int i = 0; i < vars_.size(); ++i) {
     const Variable& v = vars_[i];
     if (v.input == kNoValue || v.is_constant || v.parent >= 0) continue;
     const Storage& s = vars_.storage(v);
     const int written_back = v.written_back || v.version_bumped ? 1 : 0;
     if (!s.visible || s.version_bumps <= written_back) continue;
-    e_.b.add_bind(
-        Bind{bump, {Arg(v.input), Arg(IValue(s.version_bumps - written_back))}, {}, -1, -1, false});
+    e_.b.add_bind(Bind{prims::bump_version_(),
+                       {Arg(v.input), Arg(IValue(s.version_bumps - written_back))},
+                       {},
+                       -1,
+                       -1,
+                       false});
   }
 }
 
@@ -188,7 +195,7 @@ int Epilogue::origin(int v) const {
   std::vector<int> path;
   for (int i = v; i >= 0; i = vars_[i].parent) {
     path.push_back(i);
-    if (vars_[i].input != kNoValue) return i;
+    if (vars_[i].input != kNoValue || vars_[i].own_history) return i;
   }
   size_t k = path.size() - 1;
   while (k > 0 && vars_[path[k - 1]].rename) --k;

@@ -40,6 +40,8 @@ class Call {
 
   // What it reads and writes.
   void apply(const CalleeModel& model);
+  void apply_function(PyObject* function);
+  void hook_node(PyObject* node, PyObject* hook);
   void read_values(bool deep, size_t from = 0, bool is_operator = false);
   bool is_called(const char* name) const;
   bool computes() const;

@@ -90,6 +90,7 @@ void Call::numbers(const CalleeModel& model) {
   if (model.callee == Callee::Free && PyType_Check(callee_) &&
       is_heap_type(reinterpret_cast<PyTypeObject*>(callee_)))
     return;
+  if (model.callee == Callee::GradFunction) return;  // they go to the forward as they are
   if (model.callee == Callee::Op) return number_use(std::move(nodes));
   if (number_calculation(called)) return;
   const bool keyed = moves_by_key(called);

@@ -24,9 +24,14 @@ void look_at_result(Recording& r, Frame& frame) {
   _PyInterpreterFrame* f = frame.frame;
   PyRef callee = std::exchange(frame.callee, PyRef());
   PyRef arguments = std::exchange(frame.arguments, PyRef());
+  const bool function_call = std::exchange(frame.function_call, false);
   if (f->stacktop <= f->f_code->co_nlocalsplus) return;
   PyObject* result = f->localsplus[f->stacktop - 1];
   if (!result) return;
+  if (function_call) {
+    const std::string why = r.functions.end(result);
+    if (!why.empty()) r.refuse(why);
+  }
   switch (pending) {
     case kPendingQuery:
       return r.read_call_result(callee.get(), arguments.get(), result);

@@ -376,7 +376,7 @@ void number_return(Recording& r, PyObject* value) {
   if (value == nullptr || r.frames.size() < 2 || !n.holds(value)) return;
   const Frame& returning = r.frames.back();
   const Frame& caller = r.frames[r.frames.size() - 2];
-  if (!returning.frame->is_entry) return;
+  if (!returning.frame->is_entry || caller.muted) return;
   bool direct = !caller.callee;
   if (direct) {
     switch (general_opcode(_Py_OPCODE(*caller.frame->prev_instr))) {

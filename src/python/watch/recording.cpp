@@ -69,8 +69,12 @@ Recording::Recording(AddressSet* born, const WatchOptions& options)
   places_ = options.places;
   for (PyObject* object : options.followed) new_slot(object);
   numbers.start(options.numbers);
+  functions.set_sink(options.functions);
   varying_ = options.varying;
-  for (const auto& [object, node] : options.number_arguments) numbers.track(object, node);
+  for (const auto& [object, node] : options.number_arguments) {
+    numbers.track(object, node);
+    number_inputs_.insert(node);
+  }
 }
 
 Recording::~Recording() {
@@ -359,6 +363,24 @@ void Recording::refuse_unseen_changes() {
   }
 }
 
+// Numbers in the context of an autograd.Function: one that comes from outside as it is may be
+// another in the next call.
+void Recording::settle_context(PyObject* context, Observation& out) {
+  PyObject** attributes = _PyObject_GetDictPtr(context);
+  if (attributes == nullptr || *attributes == nullptr || !numbers.any()) return;
+  for (auto [fact, node] : varying_facts_) number_inputs_.insert(node);
+  PyObject *name, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(*attributes, &position, &name, &value)) {
+    const int node = numbers.find(value);
+    if (node >= 0 && number_inputs_.count(node) != 0 && numbers.sink()->is_free(node)) {
+      out.context_numbers.push_back({context, PyRef::borrow(name), node});
+    } else {
+      numbers.fix_in(value);
+    }
+  }
+}
+
 void Recording::finish(Observation& out) {
   ErrorAside aside;
   refuse_changed_contexts();
@@ -377,6 +399,10 @@ void Recording::finish(Observation& out) {
             [](const TensorRead& a, const TensorRead& b) { return a.path < b.path; });
   // What the run stored may have been filled afterwards.
   for (const Effect& e : effects_) numbers.fix_in(e.value.get());
+  if (functions.sink() != nullptr)
+    for (PyObject* context : functions.sink()->contexts()) settle_context(context, out);
+  std::erase_if(out.context_numbers,
+                [&](const ContextNumber& n) { return !numbers.sink()->is_free(n.node); });
   for (auto [fact, node] : varying_facts_) {
     if (!numbers.sink()->is_free(node)) continue;
     facts_[static_cast<size_t>(fact)].by = MatchBy::NumberType;

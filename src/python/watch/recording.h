@@ -34,6 +34,7 @@ struct Frame {
   PyRef callee;                             // of a pending CALL
   PyRef arguments;                          // of a pending call of an audited query
   PyObject* iterator = nullptr;             // of a pending FOR_ITER; the stack owns it
+  bool function_call = false;               // the pending CALL applies an autograd.Function
   std::unique_ptr<NumberStep> number_step;  // of an instruction with a number that varies
   PyObject* keyword_names = nullptr;
   bool user = false;    // outside torch, fulgurite and the standard library
@@ -172,6 +173,9 @@ class Recording {
   // After an instruction: what it read is followed from the stack on, or fixed.
   void follow_number_reads(Frame& frame, int opcode);
 
+  // --- custom autograd.Functions
+  FunctionWatch functions;
+
   // --- frames
   std::vector<Frame> frames;
   size_t opcodes = 0;
@@ -222,6 +226,7 @@ class Recording {
   void keep(PyObject* object);
   void reach_argument(PyObject* object, int parent);
   void vary(int fact);
+  void settle_context(PyObject* context, Observation& out);
   void note_number_read(FactKind kind, PyObject* holder, PyObject* key);
   void read_super_attribute(PyObject* super, PyObject* name);
   void read_tensor_attribute(PyObject* tensor, PyObject* name);
@@ -276,6 +281,7 @@ class Recording {
   std::unordered_map<PyObject*, int> reached_arguments_;  // tensors; value: parent as in Fact
   const std::unordered_set<std::string>* varying_ = nullptr;
   std::unordered_map<int, int> varying_facts_;  // value: node
+  std::unordered_set<int> number_inputs_;       // nodes of numbers from outside
   std::vector<int> number_reads_;               // facts that this instruction read
 };
 

@@ -114,6 +114,7 @@ void load_known_types() {
   if (!types.tensor && loaded_module("torch")) {
     types.tensor = type_in("torch", "Tensor");
     types.tensor_base = type_in("torch._C", "TensorBase");
+    types.function_base = type_in("torch._C", "_FunctionBase");
     types.size = type_in("torch", "Size");
     const char* names[] = {"dtype", "device", "layout", "memory_format",
                            "finfo", "iinfo",  "qscheme"};

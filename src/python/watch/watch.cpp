@@ -64,6 +64,7 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
         if (current->wrote) r.refuse("a write raises an exception");
         if (r.tracks_numbers() && !current->muted) lose_numbers(r, *current);
         number_raise(r, *current);
+        if (std::exchange(current->function_call, false)) r.functions.end(nullptr);
         current->wrote = false;
         current->pending = 0;
         current->keyword_names = nullptr;
@@ -214,7 +215,8 @@ void on_frame(Recording& r, PyFrameObject* object) {
         for (const Frame& below : r.frames) r.mark_written(below.frame->f_globals, registry.get());
       }
       entered.muted = true;
-      return fix_parameters(r, f);
+      if (model.callee != Callee::Moves) fix_parameters(r, f);
+      return;
     }
   }
   r.read_function(function);

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "arithmetic.h"
+#include "functions.h"
 #include "number_sink.h"
 #include "py_ref.h"
 
@@ -150,6 +151,14 @@ class KnownObjects {
   std::unordered_map<PyObject*, bool> objects_;
 };
 
+// An attribute of a Function's context that is a number from outside: this node of
+// Observation::numbers, or of an argument.
+struct ContextNumber {
+  PyObject* context;  // borrowed from the FunctionSink
+  PyRef name;
+  int node;
+};
+
 struct Observation {
   GuardProgram guards;
   KnownObjects known;
@@ -167,6 +176,7 @@ struct Observation {
   size_t opcodes = 0;
   // Nodes whose numbers are read anew for each call, and where: for GuardProgram::number.
   std::vector<std::pair<int, uint32_t>> numbers;
+  std::vector<ContextNumber> context_numbers;
 };
 
 struct WatchOptions {
@@ -184,6 +194,8 @@ struct WatchOptions {
   void* context = nullptr;
   // Gets what becomes of numbers; null: numbers are guarded by value.
   NumberSink* numbers = nullptr;
+  // Is told of calls of custom autograd.Functions; null: they refuse the run.
+  FunctionSink* functions = nullptr;
   // Numbers read from these places (as GuardProgram::varied names them) are followed.
   const std::unordered_set<std::string>* varying = nullptr;
   // Arguments that are followed: objects that nobody else has, and their nodes.
