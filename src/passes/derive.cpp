@@ -22,6 +22,7 @@
 #include "passes/explicit_rules.h"
 #include "passes/functionalize.h"
 #include "passes/infer.h"
+#include "passes/number_rules.h"
 #include "record/recorder.h"
 
 namespace fulgurite::passes {
@@ -317,6 +318,7 @@ std::vector<ValueId> tensor_results(const Trace& trace, const Bind& bind) {
 std::shared_ptr<const Rule> derive(const Trace& trace, const Bind& bind,
                                    const std::vector<const ir::TensorType*>& cotangents,
                                    const std::vector<bool>& wanted) {
+  if (has_varying_number(trace, bind)) return derive_with_numbers(trace, bind, cotangents, wanted);
   if (auto rule = explicit_rule(trace, bind, cotangents, wanted)) return rule;
   if (ops::gradient_checks_data(bind.op))
     throw Refusal("FG-178", bind.op.id() + ": its gradient formula checks the data");

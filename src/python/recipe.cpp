@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "number_recorder.h"
 #include "structure.h"
 
 namespace fulgurite::python {
@@ -40,6 +41,9 @@ bool is_parameter(PyObject* tensor) {
 }
 
 PyTypeObject* ordered_dict() { return &PyODict_Type; }
+bool is_defaultdict(PyTypeObject* type) {
+  return std::strcmp(type->tp_name, "collections.defaultdict") == 0;
+}
 
 // `__slots__` of the classes of an object.
 void add_slots(PyObject* o, std::vector<PyRef>& names, std::vector<PyRef>& values) {
@@ -170,15 +174,9 @@ int Recipe::push(RecipeNode node, PyObject* object) {
   return number;
 }
 
-int Recipe::add(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+int Recipe::add(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
                 std::string& refusal) {
-  return add_at(object, finder, tensors, refusal, 0);
-}
-
-int Recipe::add_number(int node) {
-  RecipeNode n{Kind::Number};
-  n.index = node;
-  return push(std::move(n), nullptr);
+  return add_at(object, finder, outputs, refusal, 0);
 }
 
 int Recipe::add_hook(PyObject* hook, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
@@ -214,20 +212,27 @@ int Recipe::add_hook(PyObject* hook, const ObjectFinder& finder, std::vector<PyO
 }
 
 bool Recipe::add_children(int node, const std::vector<PyRef>& objects, const ObjectFinder& finder,
-                          std::vector<PyObject*>& tensors, std::string& refusal, int depth) {
+                          std::vector<PyObject*>& outputs, std::string& refusal, int depth) {
   for (const PyRef& object : objects) {
-    const int child = add_at(object.get(), finder, tensors, refusal, depth + 1);
+    const int child = add_at(object.get(), finder, outputs, refusal, depth + 1);
     if (child < 0) return false;
     nodes_[static_cast<size_t>(node)].children.push_back(child);
   }
   return true;
 }
 
-int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
                    std::string& refusal, int depth) {
   if (depth > 64) {
     refusal = "is nested too deeply";
     return -1;
+  }
+  if (finder.is_number(o)) {
+    if (auto it = numbers_of_.find(o); it != numbers_of_.end()) return it->second;
+    RecipeNode n{Kind::Number};
+    n.index = static_cast<int>(outputs.size());
+    outputs.push_back(o);
+    return push(std::move(n), o);
   }
   if (is_constant(o)) {
     RecipeNode n{Kind::Constant};
@@ -255,8 +260,8 @@ int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject
       return -1;
     }
     RecipeNode n{Kind::Output};
-    n.index = static_cast<int>(tensors.size());
-    tensors.push_back(o);
+    n.index = static_cast<int>(outputs.size());
+    outputs.push_back(o);
     return push(std::move(n), o);
   }
   if (where.kind != Locator::Kind::None) {
@@ -279,7 +284,7 @@ int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject
     const int number = push({Kind::Method}, o);
     const std::vector<PyRef> parts = {PyRef::borrow(PyMethod_GET_FUNCTION(o)),
                                       PyRef::borrow(PyMethod_GET_SELF(o))};
-    return add_children(number, parts, finder, tensors, refusal, depth) ? number : -1;
+    return add_children(number, parts, finder, outputs, refusal, depth) ? number : -1;
   }
   std::vector<PyRef> children;
   if (PyTuple_Check(o) && (builtin_base(type) == &PyTuple_Type || !is_heap(type))) {
@@ -289,7 +294,7 @@ int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject
     n.index = -2;  // under construction: it cannot contain itself
     n.type = PyRef::borrow(reinterpret_cast<PyObject*>(type));
     const int number = push(std::move(n), o);
-    if (!add_children(number, children, finder, tensors, refusal, depth)) return -1;
+    if (!add_children(number, children, finder, outputs, refusal, depth)) return -1;
     nodes_[static_cast<size_t>(number)].index = -1;
     return number;
   }
@@ -297,7 +302,7 @@ int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i)
       children.push_back(PyRef::borrow(PyList_GET_ITEM(o, i)));
     const int number = push({Kind::List}, o);
-    return add_children(number, children, finder, tensors, refusal, depth) ? number : -1;
+    return add_children(number, children, finder, outputs, refusal, depth) ? number : -1;
   }
   if (type == &PyDict_Type) {
     std::vector<PyRef> keys;
@@ -314,7 +319,7 @@ int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject
     RecipeNode n{Kind::Dict};
     n.object = tuple_of(keys);
     const int number = push(std::move(n), o);
-    return add_children(number, children, finder, tensors, refusal, depth) ? number : -1;
+    return add_children(number, children, finder, outputs, refusal, depth) ? number : -1;
   }
   if (type == &PySet_Type) {
     PyObject* item;
@@ -326,12 +331,12 @@ int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject
       return -1;
     }
     const int number = push({Kind::Set}, o);
-    return add_children(number, children, finder, tensors, refusal, depth) ? number : -1;
+    return add_children(number, children, finder, outputs, refusal, depth) ? number : -1;
   }
-  return add_instance(o, finder, tensors, refusal, depth);
+  return add_instance(o, finder, outputs, refusal, depth);
 }
 
-int Recipe::add_instance(PyObject* o, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+int Recipe::add_instance(PyObject* o, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
                          std::string& refusal, int depth) {
   PyTypeObject* type = Py_TYPE(o);
   PyTypeObject* base = builtin_base(type);
@@ -340,20 +345,24 @@ int Recipe::add_instance(PyObject* o, const ObjectFinder& finder, std::vector<Py
     return -1;
   }
   const bool known_base = base == &PyBaseObject_Type || base == &PyDict_Type ||
-                          base == ordered_dict() || base == &PyList_Type;
+                          base == ordered_dict() || base == &PyList_Type || is_defaultdict(base);
   PyRef del = PyRef::steal(PyUnicode_InternFromString("__del__"));
-  if (!known_base || (!is_heap(type) && type != ordered_dict()) ||
+  if (!known_base || (!is_heap(type) && type != ordered_dict() && !is_defaultdict(type)) ||
       _PyType_Lookup(type, del.get()) != nullptr) {
     refusal = std::string("holds a ") + type->tp_name + ", which cannot be made again";
     return -1;
   }
   std::vector<PyRef> names, values;
   add_attributes(o, names, values);
+  if (is_defaultdict(base)) {
+    names.push_back(PyRef::steal(PyUnicode_InternFromString("default_factory")));
+    values.push_back(PyRef::steal(PyObject_GetAttr(o, names.back().get())));
+  }
   RecipeNode n{Kind::Instance};
   n.type = PyRef::borrow(reinterpret_cast<PyObject*>(type));
   n.object = tuple_of(names);
   const int number = push(std::move(n), o);
-  if (!add_children(number, values, finder, tensors, refusal, depth)) return -1;
+  if (!add_children(number, values, finder, outputs, refusal, depth)) return -1;
   if (base == &PyBaseObject_Type) return number;
   // What the builtin base holds, as a dict or list of its own.
   PyRef contents;
@@ -362,7 +371,7 @@ int Recipe::add_instance(PyObject* o, const ObjectFinder& finder, std::vector<Py
   } else {
     contents = PyRef::steal(PyDict_New());
     PyRef items = PyRef::steal(
-        base == &PyDict_Type
+        base != ordered_dict()
             ? PyDict_Items(o)
             : PyObject_CallMethod(reinterpret_cast<PyObject*>(ordered_dict()), "items", "O", o));
     PyRef list = items ? PyRef::steal(PySequence_List(items.get())) : PyRef();
@@ -372,7 +381,7 @@ int Recipe::add_instance(PyObject* o, const ObjectFinder& finder, std::vector<Py
     }
     if (!list) PyErr_Clear();
   }
-  const int inner = add_at(contents.get(), finder, tensors, refusal, depth + 1);
+  const int inner = add_at(contents.get(), finder, outputs, refusal, depth + 1);
   if (inner < 0) return -1;
   nodes_[static_cast<size_t>(number)].contents = inner;
   return number;
@@ -434,14 +443,8 @@ int Recipe::traverse(visitproc visit, void* arg) const {
 // ------------------------------------------------------------------------------------------
 
 Recipe::Making::Making(const Recipe& recipe, const std::vector<at::Tensor>& outputs,
-                       PyObject* const* args, const std::vector<PyRef>& slots,
-                       const std::vector<PyRef>& numbers)
-    : recipe_(recipe),
-      outputs_(outputs),
-      args_(args),
-      slots_(slots),
-      numbers_(numbers),
-      made_(recipe.nodes_.size()) {}
+                       PyObject* const* args, const std::vector<PyRef>& slots)
+    : recipe_(recipe), outputs_(outputs), args_(args), slots_(slots), made_(recipe.nodes_.size()) {}
 
 PyObject* Recipe::Making::get(int node) {
   PyRef& made = made_[static_cast<size_t>(node)];
@@ -466,7 +469,7 @@ PyRef Recipe::Making::make(int node) {
     case Kind::Located:
       return PyRef::steal(recipe_.locators_[static_cast<size_t>(n.index)].find(args_, slots_));
     case Kind::Number:
-      return numbers_[static_cast<size_t>(n.index)];
+      return PyRef::steal(number_in(outputs_[static_cast<size_t>(n.index)]));
     case Kind::List:
       return PyRef::steal(PyList_New(0));
     case Kind::Dict:

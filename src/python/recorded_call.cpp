@@ -183,28 +183,19 @@ class RecordedCall {
                      const std::vector<int>& nodes) const {
     for (auto [node, argument] : argument_numbers_)
       if (recorder.numbers().is_free(node)) entry.arguments.let_number_vary(argument);
-    for (int node : nodes) entry.numbers.push_back(number_input(node, seen));
-  }
-
-  NumberInput number_input(int node, const Observation& seen) const {
-    NumberInput input;
-    for (auto [n, argument] : argument_numbers_)
-      if (n == node) input.argument = static_cast<int32_t>(argument);
-    for (auto [n, guard] : seen.numbers)
-      if (n == node) input.guard = static_cast<int64_t>(guard);
-    if (input.argument < 0 && input.guard < 0)
-      throw InternalError("a number of the program comes from nowhere");
-    return input;
-  }
-
-  std::vector<NumberInContext> context_numbers(const FunctionCalls& functions,
-                                               const Observation& seen) const {
-    std::vector<NumberInContext> all;
-    for (const ContextNumber& n : seen.context_numbers)
-      for (size_t call = 0; call < functions.sites.size(); ++call)
-        if (functions.sites[call].context.get() == n.context)
-          all.push_back({call, n.name, number_input(n.node, seen)});
-    return all;
+    for (int node : nodes) {
+      NumberInput input;
+      for (auto [n, argument] : argument_numbers_)
+        if (n == node) input.argument = static_cast<int32_t>(argument);
+      for (const NumberRead& read : seen.numbers) {
+        if (read.node != node) continue;
+        input.guard = read.guard;
+        input.slot = read.slot;
+      }
+      if (input.argument < 0 && input.guard < 0 && input.slot < 0)
+        throw InternalError("a number of the program comes from nowhere");
+      entry.numbers.push_back(input);
+    }
   }
 
   static bool is_known_input(const at::Tensor& t, const std::vector<const at::Tensor*>& inputs) {
@@ -327,7 +318,7 @@ class RecordedCall {
     if (!(Modes::now() == entry.modes))
       throw fulgurite::Refusal("FG-210", "the call changes a mode for its caller: " +
                                              Modes::now().difference(entry.modes));
-    bool has_effects = seen.result_number >= 0 || !seen.arithmetic.empty();
+    bool has_effects = gives_numbers(seen, result);
     for (const Effect& e : seen.effects) {
       if (e.kind == EffectKind::Backward) {
         touches_grad = true;
@@ -361,8 +352,7 @@ class RecordedCall {
             "FG-188",
             "the function writes a leaf that requires grad in place, and stores "
             "something outside");
-      entry.effects = Effects::of(seen, result, args_, given, functions.sites,
-                                  context_numbers(functions, seen), output_objects);
+      entry.effects = Effects::of(seen, result, args_, given, functions.sites, output_objects);
       entry.has_effects = true;
       expression = entry.effects.result_expression();
     } else {
@@ -372,7 +362,9 @@ class RecordedCall {
       expression = entry.result.expression();
     }
     std::vector<at::Tensor> outputs;
-    for (PyObject* o : output_objects) outputs.push_back(tensor_of(o));
+    for (PyObject* o : output_objects)
+      outputs.push_back(is_any_tensor(o) ? tensor_of(o)
+                                         : number_output(recorder, o, seen.number_objects.at(o)));
 
     for (size_t i = 0; i < recorder.externals().size(); ++i) {
       const auto* impl = recorder.externals()[i].tensor.unsafeGetTensorImpl();
@@ -427,6 +419,8 @@ class RecordedCall {
     entry.aliases = run::AliasGuard(all);
     entry.check_aliases = entry.aliases.any() || entry.writes_leaves ||
                           lowered.functional->epilogue < lowered.functional->binds.size();
+    for (const SlotGuard& s : entry.slot_tensors)
+      entry.geometry = entry.geometry * 31 + std::hash<std::string>()(s.guard.describe());
     if (!functions.sites.empty())
       entry.functions = std::make_shared<const PythonFunctions>(std::move(functions.sites));
     entry.program = std::make_shared<run::Compiled>(std::move(lowered), entry.functions);
@@ -451,6 +445,21 @@ class RecordedCall {
       if (any || !site.hooks.empty()) return true;
     }
     return false;
+  }
+
+  // Whether a number of the program is in the result.
+  static bool gives_numbers(const Observation& seen, PyObject* result, int depth = 0) {
+    if (seen.number_objects.empty() || is_any_tensor(result)) return false;
+    if (seen.number_objects.count(result) != 0) return true;
+    if (PyList_CheckExact(result) || PyTuple_Check(result)) {
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); ++i)
+        if (depth > 16 || gives_numbers(seen, PySequence_Fast_GET_ITEM(result, i), depth + 1))
+          return true;
+      return false;
+    }
+    // Whatever else is built may hold some.
+    return !PyFloat_Check(result) && !PyLong_Check(result) && !PyUnicode_Check(result) &&
+           result != Py_None;
   }
 
   // The trace has each tensor once; a tensor given twice is one input. The entry must know which.

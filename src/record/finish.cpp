@@ -19,6 +19,7 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
         (now.defined() && !now.is_same(leaf.grad)))
       grad_writes.emplace_back(leaf.value, now.defined() ? r.use(now) : kNoValue);
   }
+  r.refuse_inference_tensors(outputs, output_ids);
   if (r.refusal) {
     recording.refusal = r.refusal;
     return recording;

@@ -127,6 +127,8 @@ class Recorder {
   Mark mark() const;
   // The one number that was read out of a tensor since then, if it is this value; else -1.
   int read_number(Mark since, const c10::IValue& value);
+  // The one number that was read out of this tensor since then; else -1.
+  int read_number_of(Mark since, const at::Tensor& tensor);
   // Since then one operator was called with these numbers.
   void use_numbers(Mark since, const std::vector<NumberPlace>& places);
   void check_number(int comparison);

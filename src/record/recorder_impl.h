@@ -103,6 +103,8 @@ struct Recorder::Impl {
   std::unordered_set<const c10::StorageImpl*> written_with_grad;
   std::unordered_set<const c10::TensorImpl*> given;  // inputs and externals
   bool ambient_inference = c10::InferenceMode::is_enabled();
+  std::unordered_set<int32_t>
+      in_inference;  // binds that ran in inference mode of the program's own
   FreshMemory fresh;
   bool contents_expected = false;  // in a composite whose integers are guarded
   int nesting = 0;                 // inside how many leaf operators that keep the key on
@@ -454,6 +456,10 @@ struct Recorder::Impl {
   }
 
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
+  bool fill_literal(size_t first, size_t& index, const IValue& number);
+  bool may_vary_in_gradient(size_t index, size_t argument, int node);
+  void refuse_inference_tensors(const std::vector<at::Tensor>& outputs,
+                                const std::vector<ValueId>& ids);
   void composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   // composite.cpp
   bool filled_behind_our_back(const at::Tensor& t, size_t first_bind);

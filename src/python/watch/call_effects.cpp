@@ -144,6 +144,7 @@ void Call::apply(const CalleeModel& model) {
       for (size_t i = explicit_from_; i < a_.size(); ++i) {
         if (a_[i] && !is_tensor(a_[i])) r_.read_all(a_[i], true);
       }
+      if (warn()) return;
       if (name().starts_with("_warnings.")) mark_warning_registry();
       r_.effect(EffectKind::Io, callee_, arguments_.keywords, tuple_of(a_, explicit_from_).get(),
                 "calls " + name());

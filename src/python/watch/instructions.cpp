@@ -11,7 +11,6 @@
 #include "callees.h"
 #include "events.h"
 #include "opcodes.h"
-#include "track.h"
 
 namespace fulgurite::python::watching {
 namespace {
@@ -298,12 +297,26 @@ class Step {
     }
   }
 
+  // Whether the factory of a defaultdict gives a new value each time: a builtin class, or Python
+  // code (which is watched).
+  bool makes_new_values(PyObject* dict) {
+    PyRef name = PyRef::steal(PyUnicode_InternFromString("default_factory"));
+    r_.read_attribute(dict, name.get());
+    PyRef factory = PyRef::steal(PyObject_GetAttr(dict, name.get()));
+    if (!factory) PyErr_Clear();
+    if (!factory || factory.get() == Py_None || PyFunction_Check(factory.get())) return true;
+    if (!PyType_Check(factory.get())) return false;
+    const Callee made = find_callee(factory.get()).callee;
+    return made == Callee::Pure || made == Callee::Deep || made == Callee::Free;
+  }
+
   void missing(PyObject* dict, PyObject* key) {
     r_.read_type(Py_TYPE(dict), names().missing);
     PyObject* hook = _PyType_Lookup(Py_TYPE(dict), names().missing);
     if (!hook || PyFunction_Check(hook) || r_.is_born(dict)) return;
     // collections.defaultdict stores what its factory makes.
-    if (!is_safe_key(key)) return r_.refuse("fills in a missing key of a defaultdict");
+    if (!is_safe_key(key) || !makes_new_values(dict))
+      return r_.refuse("fills in a missing key of a defaultdict");
     r_.mark_written(dict, key);
     PyRef how = PyRef::steal(PyUnicode_FromString("__missing__"));
     PyRef arguments = PyRef::steal(PyTuple_Pack(1, key));
@@ -564,13 +577,8 @@ void on_instruction(Recording& recording, Frame& frame) {
   recording.given = {};
   if (frame.pending) look_at_result(recording, frame);
   if (frame.number_step) number_result(recording, frame);
-  if (recording.tracks_numbers()) {
-    take_number_result(recording, frame);
-    track_operands(recording, frame);
-  }
   Step step(recording, frame);
   step.run();
-  if (recording.tracks_numbers()) track_results(recording, frame);
   recording.follow_number_reads(frame, step.opcode());
 }
 
