@@ -237,12 +237,6 @@ std::string FunctionCalls::hooked(PyObject* context, PyObject* hook) {
   return "registers a hook on the autograd graph";
 }
 
-std::vector<PyObject*> FunctionCalls::contexts() const {
-  std::vector<PyObject*> all;
-  for (const FunctionSite& site : sites) all.push_back(site.context.get());
-  return all;
-}
-
 // ---- in compiled calls
 PythonFunctions::PythonFunctions(std::vector<FunctionSite> sites) : sites_(std::move(sites)) {
   for (FunctionSite& site : sites_) {

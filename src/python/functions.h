@@ -39,7 +39,6 @@ class FunctionCalls : public FunctionSink {
   explicit FunctionCalls(record::Recorder& recorder) : recorder_(recorder) {}
   std::string called(const FunctionSeen& call) override;
   std::string hooked(PyObject* context, PyObject* hook) override;
-  std::vector<PyObject*> contexts() const override;
 
   // By the number of the call (prims.function).
   std::vector<FunctionSite> sites;

@@ -35,8 +35,6 @@ class FunctionSink {
   virtual std::string called(const FunctionSeen& call) = 0;
   // ctx.register_hook(hook) after the call that made ctx. "", or why the run must be refused.
   virtual std::string hooked(PyObject* context, PyObject* hook) = 0;
-  // Of the calls so far; borrowed.
-  virtual std::vector<PyObject*> contexts() const = 0;
 };
 
 namespace watching {
