@@ -23,8 +23,8 @@ bool is_open(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (is_simple(object) || is_tensor(object) || PyMethod_Check(object) || PyGen_Check(object))
     return false;
-  return type == &PyDict_Type || type == &PyList_Type || PyTuple_Check(object) ||
-         is_heap_type(type);
+  const bool is_dict = PyDict_Check(object) && !PyODict_Check(object);  // a defaultdict, too
+  return is_dict || type == &PyList_Type || PyTuple_Check(object) || is_heap_type(type);
 }
 
 // A value, but one that is taken apart: betas=(0.9, 0.999).
