@@ -330,19 +330,3 @@ def test_writes_through_views_of_complex_tensors() -> None:
             results.append((y.detach(), *torch.autograd.grad(y.pow(2).sum(), (x, w))))
         torch.testing.assert_close(results[1], results[0])
     assert fg.cache_hits(jitted) == 2
-
-
-def test_values_written_where_a_mask_says() -> None:
-    def f(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        y = x * 1
-        y[mask] = y[mask] * 2
-        y[mask, 0] = torch.ones(2)
-        return y
-
-    jitted = fg.jit(f)
-    mask = torch.tensor([True, False, True])
-    for _ in range(3):
-        x = torch.randn(3, 2, requires_grad=True)
-        grads = [torch.autograd.grad(g(x, mask).pow(2).sum(), x)[0] for g in (f, jitted)]
-        torch.testing.assert_close(grads[1], grads[0])
-    assert fg.cache_hits(jitted) == 2

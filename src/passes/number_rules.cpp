@@ -33,8 +33,6 @@ IValue plain(ScalarKind kind, size_t i) {
   return kind == ScalarKind::Float ? IValue(kPlainFloats[i]) : IValue(kPlainInts[i]);
 }
 
-bool is_value(const Arg& a) { return std::holds_alternative<ValueId>(a); }
-
 // The numbers among the arguments: where they stand, and where they would stand if they were
 // tensors (flat).
 struct Place {

@@ -207,8 +207,11 @@ Effects Effects::of(Observation& seen, PyObject* result, PyObject* const* args, 
     if (seen.effects[i].whole) maker.last_whole[seen.effects[i].holder.get()] = i;
   for (size_t i = 0; i < seen.effects.size(); ++i) {
     const Effect& e = seen.effects[i];
-    const bool grad = e.kind == EffectKind::TensorAttr && text_of(e.key.get()) == "grad";
-    if (e.kind == EffectKind::Backward || grad) continue;
+    // The program's own.
+    const bool of_program =
+        e.kind == EffectKind::TensorAttr &&
+        (text_of(e.key.get()) == "grad" || text_of(e.key.get()) == "requires_grad");
+    if (e.kind == EffectKind::Backward || of_program) continue;
     maker.add(e, i);
   }
   out.add_contexts(functions, maker);

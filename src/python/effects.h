@@ -23,10 +23,10 @@ namespace fulgurite::python {
 
 class Effects {
  public:
-  // What to replay, without the effects on `.grad` (the program's own). Throws Refusal FG-201 for
-  // an effect that cannot be replayed exactly. `result`: the call's; tensors and numbers that the
-  // program has to give are appended to `outputs` (borrowed).
-  // `functions`: the Functions that the call applied, with their contexts.
+  // What to replay, without the effects on `.grad` and `requires_grad` (the program's own). Throws
+  // Refusal FG-201 for an effect that cannot be replayed exactly. `result`: the call's; tensors and
+  // numbers that the program has to give are appended to `outputs` (borrowed). `functions`: the
+  // Functions that the call applied, with their contexts.
   static Effects of(Observation& seen, PyObject* result, PyObject* const* args, size_t nargs,
                     const std::vector<FunctionSite>& functions, std::vector<PyObject*>& outputs);
 

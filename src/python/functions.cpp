@@ -67,8 +67,6 @@ struct Pending {
 thread_local Pending* pending = nullptr;
 thread_local std::vector<PyRef>* contexts_of_run = nullptr;
 
-PyRef wrapped(const at::Tensor& t) { return PyRef::steal(wrap_tensor(t)); }
-
 // A tuple of tensors; None for numbers that are -1.
 PyRef tuple_of(const std::vector<int>& numbers, const std::vector<at::Tensor>& tensors) {
   PyRef tuple = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(numbers.size())));

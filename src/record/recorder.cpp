@@ -248,7 +248,12 @@ void Recorder::note_grad_access(const at::Tensor& leaf) {
   if (leaf.requires_grad() && leaf.is_leaf()) impl_->use(leaf);
 }
 
-void Recorder::note_requires_grad(const at::Tensor& t) { impl_->use(t); }
+void Recorder::note_requires_grad(const at::Tensor& t) {
+  // Of a torch.func transform: it does not outlive the transform, and the program has what is
+  // inside.
+  if (t.unsafeGetTensorImpl()->key_set().has(DispatchKey::FuncTorchGradWrapper)) return;
+  impl_->use(t);
+}
 
 void Recorder::note_grad_write(const at::Tensor& leaf) {
   impl_->use(leaf);

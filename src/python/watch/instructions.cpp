@@ -426,7 +426,7 @@ class Step {
     PyTypeObject* type = Py_TYPE(operand);
     if (is_heap_type(type) || PyTuple_Check(operand) || PyList_Check(operand) ||
         PyDict_Check(operand) || PyAnySet_Check(operand) || is_simple(operand) ||
-        PyDictViewSet_Check(operand))
+        PyDictViewSet_Check(operand) || PyDictValues_Check(operand))
       return;
     if (find_callee_by_name(qualified_type_name(type)).callee == Callee::Unknown) {
       r_.refuse("computes with a " + type_text(operand) + ", a C type that is not audited");

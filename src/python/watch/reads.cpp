@@ -222,7 +222,7 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
   } else if (deep && is_heap_type(type) && !PyIter_Check(container)) {
     read_type_of(container);
     read_protocol(type, /*arithmetic=*/true);
-  } else if (PyDictViewSet_Check(container) || Py_TYPE(container) == &PyDictValues_Type) {
+  } else if (PyDictViewSet_Check(container) || PyDictValues_Check(container)) {
     // A view made before the run: what it shows is the dict behind it.
     read_all(reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(container)->dv_dict),
              deep, depth + 1);
@@ -289,7 +289,7 @@ int collect(PyObject* object, void* found) {
 // C code that looks at the items of a view or an iterator looks at what stands behind it.
 void Recording::read_behind(PyObject* object, int depth) {
   PyTypeObject* type = Py_TYPE(object);
-  const bool is_view = PyDictViewSet_Check(object) || type == &PyDictValues_Type;
+  const bool is_view = PyDictViewSet_Check(object) || PyDictValues_Check(object);
   const bool is_iterator = PyIter_Check(object) && !PyGen_Check(object) && !is_heap_type(type);
   if ((!is_view && !is_iterator) || type->tp_traverse == nullptr) return;
   std::vector<PyObject*> behind;

@@ -185,7 +185,11 @@ void on_frame(Recording& r, PyFrameObject* object) {
     r.frames.back().number_step->delegated = true;
   r.frames.push_back(std::move(frame));
   Frame& entered = r.frames.back();
-  if (entered.muted) return fix_parameters(r, f);
+  entered.moves = r.frames.size() > 1 && r.frames[r.frames.size() - 2].moves;
+  if (entered.muted) {
+    if (!entered.moves) fix_parameters(r, f);
+    return;
+  }
   if (r.given.function != reinterpret_cast<PyObject*>(f->f_func)) r.given = {};
 
   PyObject* function = reinterpret_cast<PyObject*>(f->f_func);
@@ -212,7 +216,8 @@ void on_frame(Recording& r, PyFrameObject* object) {
         for (const Frame& below : r.frames) r.mark_written(below.frame->f_globals, registry.get());
       }
       entered.muted = true;
-      if (model.callee != Callee::Moves) fix_parameters(r, f);
+      entered.moves = model.callee == Callee::Moves;
+      if (!entered.moves) fix_parameters(r, f);
       return;
     }
   }
