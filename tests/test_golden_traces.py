@@ -90,6 +90,23 @@ def shape_of_an_argument(x):
     return x[0]
 
 
+class ScaledSquare(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, k):
+        ctx.k = k
+        ctx.save_for_backward(x)
+        return x * x * k
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 2 * ctx.k * x * g, None
+
+
+def function_in_the_middle(x, w):
+    return (ScaledSquare.apply(x @ w, 3.0) * x).sum()
+
+
 def shared():
     base = torch.ones(6)
     return base[:4], base[2:]
@@ -109,6 +126,7 @@ PROGRAMS = {
     "leaf_is_written": (leaf_is_written, lambda: (leaf(3),)),
     "leaf_is_written_through_a_view": (leaf_is_written_through_a_view, lambda: (leaf(2, 2),)),
     "saved_leaf_is_written": (saved_leaf_is_written, lambda: (leaf(3),)),
+    "function_in_the_middle": (function_in_the_middle, lambda: (leaf(2, 2), leaf(2, 2))),
     "shape_of_an_argument": (shape_of_an_argument, lambda: (torch.ones(2, 3),)),
 }
 

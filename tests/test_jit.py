@@ -514,3 +514,35 @@ def test_an_attribute_set_on_an_argument_tensor_is_seen():
         assert torch.equal(f(x), scaled(x))
     del x.scale
     assert torch.equal(f(x), scaled(x))
+
+
+def test_inference_mode_inside_the_function() -> None:
+    weight = torch.randn(3, requires_grad=True)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        with torch.inference_mode():
+            scale = (x.sin() * weight).abs().max()
+        with torch.inference_mode():
+            if scale > 100:
+                return x
+            n = scale.item()
+        return x * weight + n
+
+    g = fg.jit(f)
+    for i in range(5):
+        x = torch.linspace(0, 1, 3) + i
+        a, b = f(x), g(x)
+        assert torch.equal(a, b) and not b.is_inference() and b.requires_grad
+    assert fg.cache_hits(g) >= 3, fg.fallbacks(g)
+
+
+def test_a_tensor_made_in_inference_mode_is_eagers() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        with torch.inference_mode():
+            y = x * 2
+        return y.view(-1)
+
+    g = fg.jit(f)
+    for _ in range(3):
+        assert g(torch.ones(2)).is_inference()
+    assert [r.code for r in fg.fallbacks(g) if r.code != "FG-209"] == ["FG-132"]

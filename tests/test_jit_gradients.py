@@ -308,3 +308,25 @@ def test_complex_gradients() -> None:
     g = warmed(f, make)
     z = make()
     torch.testing.assert_close(torch.autograd.grad(g(z), z), torch.autograd.grad(f(z), z))
+
+
+def test_writes_through_views_of_complex_tensors() -> None:
+    """PyTorch has no formula for the operators that stand for such writes."""
+    w = torch.randn(2, 4, 4, dtype=torch.complex64, requires_grad=True)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = torch.zeros_like(w)
+        y[..., :2] = w[..., 1:3] * x
+        y[0] *= 2
+        y.diagonal(0, 1, 2).mul_(1j)
+        return torch.fft.irfft(y, n=6)
+
+    jitted = fg.jit(f)
+    for _ in range(3):
+        x = torch.randn((), requires_grad=True)
+        results = []
+        for function in (f, jitted):
+            y = function(x)
+            results.append((y.detach(), *torch.autograd.grad(y.pow(2).sum(), (x, w))))
+        torch.testing.assert_close(results[1], results[0])
+    assert fg.cache_hits(jitted) == 2

@@ -223,6 +223,7 @@ INTEGERS = {
     "returned": lambda x, n: (lambda k: k)(n),
     "bool": lambda x, n: x if n else -x,
     "neg": lambda x, n: x * -n,
+    "math": lambda x, n: x * math.sqrt(n * n) + math.exp(n % 3),
 }
 
 
@@ -231,6 +232,12 @@ def test_integers(name):
     f = INTEGERS[name]
     same_as_eager(f, [(X, n) for n in INTS + INTS])
     same_as_eager(lambda x, t: f(x, t.item()), [(X, torch.tensor(n)) for n in INTS + INTS])
+
+
+def test_functions_of_math_take_integers():
+    """A step count that only becomes a coefficient."""
+    g = same_as_eager(lambda x, n: x * (n / 10) + math.sqrt(n), [(X, n) for n in range(20, 0, -1)])
+    assert programs(g) <= 2, fg._C._recompiles(g)
 
 
 def test_two_attributes_that_hold_the_same_object():
@@ -308,6 +315,48 @@ def test_gradients_where_the_formula_looks_at_the_number():
         f(w, a).backward()
         g(v, a).backward()
         assert torch.equal(w.grad, v.grad)
+
+
+IN_GRADIENTS = {
+    "add alpha": lambda w, a: torch.add(w, w * 2, alpha=a),
+    "sub alpha": lambda w, a: torch.sub(w, w * 2, alpha=a),
+    "reflected minus": lambda w, a: a - w,
+    "lerp": lambda w, a: w.lerp(w * 2, a),
+    "addcmul": lambda w, a: torch.addcmul(w, w, w * 3, value=a),
+    "clamp": lambda w, a: w.clamp(min=a),
+    "masked fill": lambda w, a: w.masked_fill(w > 0.5, a),
+    "leaky relu": lambda w, a: torch.nn.functional.leaky_relu(w - 0.5, a),
+    "threshold": lambda w, a: torch.nn.functional.threshold(w, 0.5, a),
+    "power": lambda w, a: w**a,
+    "power of a number": lambda w, a: a**w,
+}
+
+
+@pytest.mark.parametrize("name", IN_GRADIENTS)
+def test_numbers_in_gradients(name):
+    f = IN_GRADIENTS[name]
+    g = fg.jit(lambda w, a: f(w, a).sum())
+    for a in [
+        0.3,
+        0.7,
+        1.0,
+        0.0,
+        2.0,
+        0.3,
+        1.0,
+        -1.0,
+        0.5,
+        0.0,
+        0.9,
+        *(0.01 * i for i in range(12)),
+    ]:
+        w = torch.rand(5, requires_grad=True)
+        v = w.detach().clone().requires_grad_()
+        f(w, a).sum().backward()
+        g(v, a).backward()
+        assert torch.equal(torch.nan_to_num(w.grad, 7), torch.nan_to_num(v.grad, 7)), a
+    if not name.startswith("power") and name != "lerp":
+        assert programs(g) <= 7, fg._C._recompiles(g)
 
 
 def test_a_branch_on_data_is_guarded_by_its_outcome():

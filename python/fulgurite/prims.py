@@ -2,7 +2,8 @@
 
 ``copy_(source, destination)`` writes a value back into something that the caller can see; ``set_data(self,
 data)`` gives the values of ``data`` the history of ``self``; ``conform``, ``strided_view`` and
-``strided_scatter`` are conversions between layouts; ``expect_*`` are value guards. ``float_*`` and ``int_*`` are
+``strided_scatter`` are conversions between layouts; ``expect_*`` are value guards;
+``function`` stands for the call of a custom ``autograd.Function``, ``function_backward`` for its backward. ``float_*`` and ``int_*`` are
 arithmetic on numbers as Python does it. Each has an ``id``, by which rules and executors name it.
 """
 
@@ -28,6 +29,9 @@ replace = _ops.replace.default
 open_leaf = _ops.open_leaf.default
 close_leaf = _ops.close_leaf.default
 bump_version_ = _ops.bump_version_.default
+function = _ops.function.default
+function_backward = _ops.function_backward.default
+keep = _ops.keep.default
 
 for _op in [op for op in globals().values() if isinstance(op, torch._ops.OpOverload)]:
     _op.id = _op._schema.name.replace("::", ".")

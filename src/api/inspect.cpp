@@ -95,7 +95,9 @@ std::string explain(const JitFunction& f) {
     text += "program " + std::to_string(i) + ": " +
             std::to_string(parts.stages.front().trace->binds.size()) + " operators recorded, " +
             std::to_string(parts.forward->binds.size()) + " forward";
-    if (parts.backward) text += ", " + std::to_string(parts.backward->binds.size()) + " backward";
+    size_t backward = 0;
+    for (const auto& part : parts.parts) backward += part.backward->binds.size();
+    if (!parts.parts.empty()) text += ", " + std::to_string(backward) + " backward";
     text += ", " + std::to_string(e.guard_lines().size()) + " guards, " + std::to_string(e.hits) +
             " calls, recorded in " + with_two_decimals(e.record_milliseconds) +
             " ms, compiled in " + with_two_decimals(e.compile_milliseconds) + " ms\n";

@@ -288,6 +288,9 @@ class CppPrinter {
     } else if (prim == "expect_sizes") {
       line("TORCH_CHECK(" + args[0] + ".sizes() == " + args[1] +
            ", \"this program was specialised on another shape\");");
+    } else if (prim == "expect_values") {
+      line("TORCH_CHECK(at::equal(" + args[0] + ", at::tensor(" + args[1] + ", " + args[0] +
+           ".options())), \"this program was specialised on other numbers\");");
     } else if (prim.starts_with("expect_")) {
       line("TORCH_CHECK(" + args[0] + " == " + args[1] +
            ", \"this program was specialised on another value\");");

@@ -27,8 +27,9 @@ enum Trait : uint32_t {
   kShapeByMasks = 1 << 13,  // of those with a data-dependent shape: only if an index is a mask
   kPermutes = 1 << 9,       // a permutation of dimensions by argument 1
   kKeepsTensors = 1 << 14,  // may hold on to its arguments and results
+  kValueGuard = 1 << 15,    // abandons the run unless a value is the one that was recorded
   kKeepsOffset = 1 << 16,   // the result has the storage offset of argument 0
-  kSharesMemory = 1 << 15,  // results are on the memory of argument 0, unknown to autograd
+  kSharesMemory = 1 << 17,  // results are on the memory of argument 0, unknown to autograd
 };
 
 struct Card {
@@ -44,6 +45,8 @@ struct Card {
   const char* scatter = nullptr;
   // For a view that shows other values than its base has: the operator that inverts it.
   const char* inverse = nullptr;
+  // For an operator that writes a new value of a view into its base: the view.
+  const char* view = nullptr;
 };
 
 // nullptr if the operator has none.

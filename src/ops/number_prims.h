@@ -4,9 +4,12 @@
 //
 //   number_float(v), number_int(v)         the number v itself
 //   float_of(int)                          float(i)
-//   float_add, sub, mul, div, pow          two floats; float_neg, abs, sqrt, exp, log, sin, cos:
-//   one int_add, sub, mul, neg                 two ints; int_neg: one float_lt, le, eq / int_lt,
-//   le, eq      comparisons: a bool
+//   float_add, sub, mul, div, floordiv, mod, pow, fmod, copysign, min, max   of two floats
+//   float_neg, abs, sqrt, exp, log, log2, log10, sin, cos, tanh          of one
+//   float_floor, ceil, trunc, round                                      of one: an int
+//   int_add, sub, mul, floordiv, mod, pow, and, or, xor, lshift, rshift, min, max  of two ints
+//   int_neg, abs, invert                                                 of one
+//   float_lt, le, eq, int_lt, le, eq, float_isnan, isinf, isfinite       questions: a bool
 #pragma once
 
 #include <optional>

@@ -28,6 +28,21 @@ at::Tensor& copy_impl(const at::Tensor& source, at::Tensor& destination) {
 }
 
 at::Tensor open_leaf_impl(const at::Tensor& leaf) { return ops::open_leaf(leaf); }
+
+// The history is given by who runs the program (run/compiled.cpp).
+std::vector<at::Tensor> function_impl(c10::string_view /*name*/, int64_t /*call*/,
+                                      at::TensorList /*inputs*/, at::TensorList outputs,
+                                      at::TensorList /*saved*/, at::IntArrayRef /*view_of*/,
+                                      at::IntArrayRef /*written*/) {
+  return outputs.vec();
+}
+void keep_impl(at::TensorList /*values*/) {}
+// Stands in traces that are only read: the user's Python, which needs its context.
+std::vector<at::Tensor> function_backward_impl(c10::string_view name, int64_t /*call*/,
+                                               const c10::List<std::optional<at::Tensor>>& /*g*/) {
+  TORCH_CHECK(false, name, ".backward is Python, which this trace does not hold");
+}
+
 at::Tensor close_leaf_impl(const at::Tensor& open) { return open.clone(); }
 
 at::Tensor set_data_impl(const at::Tensor& self, const at::Tensor& data) {
@@ -112,6 +127,15 @@ void expect_sizes_impl(const at::Tensor& self, at::IntArrayRef sizes) {
   for (int64_t size : self.sizes()) hash = hash * 1000003 + static_cast<uint64_t>(size);
   abandon(hash);
 }
+void expect_values_impl(const at::Tensor& self, at::IntArrayRef values) {
+  const at::Tensor found = self.to(at::kLong).contiguous();
+  const at::IntArrayRef numbers(found.const_data_ptr<int64_t>(),
+                                static_cast<size_t>(found.numel()));
+  if (numbers == values) return;
+  uint64_t hash = 0;
+  for (int64_t n : numbers) hash = hash * 1000003 + static_cast<uint64_t>(n);
+  abandon(hash);
+}
 
 }  // namespace
 
@@ -129,10 +153,16 @@ TORCH_LIBRARY(fulgurite, m) {
   m.def("bump_version_(Tensor(a!) self, int by) -> ()");
   m.def("open_leaf(Tensor(a) leaf) -> Tensor(a)");
   m.def("close_leaf(Tensor open) -> Tensor");
+  m.def(
+      "function(str name, int call, Tensor[] inputs, Tensor[] outputs, Tensor[] saved, int[] "
+      "view_of, int[] written) -> Tensor[]");
+  m.def("function_backward(str name, int call, Tensor?[] cotangents) -> Tensor[]");
+  m.def("keep(Tensor[] values) -> ()");
   m.def("expect_int(int found, int expected) -> ()");
   m.def("expect_float(float found, float expected) -> ()");
   m.def("expect_bool(bool found, bool expected) -> ()");
   m.def("expect_sizes(Tensor self, int[] sizes) -> ()");
+  m.def("expect_values(Tensor self, int[] values) -> ()");
 }
 
 TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
@@ -149,10 +179,14 @@ TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
   m.impl("bump_version_", bump_version_impl);
   m.impl("open_leaf", open_leaf_impl);
   m.impl("close_leaf", close_leaf_impl);
+  m.impl("function", function_impl);
   m.impl("expect_sizes", expect_sizes_impl);
+  m.impl("expect_values", expect_values_impl);
 }
 
 TORCH_LIBRARY_IMPL(fulgurite, CatchAll, m) {
+  m.impl("keep", keep_impl);
+  m.impl("function_backward", function_backward_impl);
   m.impl("expect_int", expect_int_impl);
   m.impl("expect_float", expect_float_impl);
   m.impl("expect_bool", expect_bool_impl);
@@ -178,10 +212,14 @@ FULGURITE_PRIM(set_grad)
 FULGURITE_PRIM(set_requires_grad)
 FULGURITE_PRIM(open_leaf)
 FULGURITE_PRIM(close_leaf)
+FULGURITE_PRIM(bump_version_)
+FULGURITE_PRIM(function)
+FULGURITE_PRIM(keep)
 FULGURITE_PRIM(expect_int)
 FULGURITE_PRIM(expect_float)
 FULGURITE_PRIM(expect_bool)
 FULGURITE_PRIM(expect_sizes)
+FULGURITE_PRIM(expect_values)
 #undef FULGURITE_PRIM
 
 }  // namespace prims

@@ -16,12 +16,21 @@
 //   strided_view(self, size, stride, offset) -> alias   as_strided, offset relative to self
 //   strided_scatter(self, src, size, stride, offset)    self with src written through that view
 //   set_grad(leaf!, grad)               leaf.grad = grad
+//   bump_version_(self!, by)            counts writes that are no operators
 //   set_requires_grad(self!, b)         Tensor.requires_grad_(b)
 //   open_leaf(leaf) -> alias            a leaf, as a tensor that may be written under autograd
 //   close_leaf(open)                    its value at the end, a tensor of its own (ops/open_leaf.h)
+//   function(name, call, inputs, outputs, saved, view_of, written) -> results   the call of an
+//                                       autograd.Function: `outputs`, which its forward computed,
+//                                       with its history. By output: `view_of` is the input whose
+//                                       memory it shows, -1 if there is none, -2 if it is a view of
+//                                       memory of its own; `written` is the input that it is (of
+//                                       mark_dirty), or -1
+//   keep(values)                        the values are needed after the core has run
 //   expect_int/float/bool(found, expected)  a value guard: the run is abandoned if they differ
 //   expect_sizes(self, sizes)           the same for the shape of a result whose shape depends on
 //   data
+//   expect_values(self, values)         the same for the contents of an integer tensor
 #pragma once
 
 #include "ir/op.h"
@@ -39,10 +48,14 @@ const ir::Op& set_grad();
 const ir::Op& set_requires_grad();
 const ir::Op& open_leaf();
 const ir::Op& close_leaf();
+const ir::Op& bump_version_();
+const ir::Op& function();
+const ir::Op& keep();
 const ir::Op& expect_int();
 const ir::Op& expect_float();
 const ir::Op& expect_bool();
 const ir::Op& expect_sizes();
+const ir::Op& expect_values();
 
 // Thrown by expect_*: what was found is not what the program was specialised on.
 struct ValueGuardFailed {};

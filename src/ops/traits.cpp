@@ -145,6 +145,7 @@ bool shape_depends_on_masks_only(const ir::Op& op) { return has_trait(op, kShape
 bool is_pure(const ir::Op& op) { return !has_effect(op) && !has_trait(op, kUninitialised); }
 
 bool gradient_checks_data(const ir::Op& op) { return has_trait(op, kGradientChecksData); }
+bool is_value_guard(const ir::Op& op) { return has_trait(op, kValueGuard); }
 bool reads_integers(const ir::Op& op) { return has_trait(op, kReadsIntegers); }
 bool bumps_versions(const ir::Op& op) {
   return op.schema().is_mutable() && !has_trait(op, kNoVersionBump);
@@ -205,6 +206,14 @@ std::optional<ir::Bind> inverse_permutation(const ir::Bind& view, ir::ValueId co
 const char* inverse_of_value_view(const ir::Op& op) {
   const Card* card = card_of(op);
   return card == nullptr ? nullptr : card->inverse;
+}
+
+std::optional<ir::Op> view_of_scatter(const ir::Op& op) {
+  const Card* card = card_of(op);
+  if (card == nullptr || card->view == nullptr) return {};
+  const std::string name = card->view;
+  const size_t dot = name.find('.');
+  return ir::Op::get(name.substr(0, dot), dot == std::string::npos ? "" : name.substr(dot + 1));
 }
 
 bool cuts_gradient(const ir::Op& op) { return has_trait(op, kCutsGradient); }

@@ -31,7 +31,11 @@ bool reads_only_metadata(const ir::Op& op);
 bool is_pure(const ir::Op& op);
 // Its gradient formula looks at the data and raises for some.
 bool gradient_checks_data(const ir::Op& op);
-// A composite that reads an integer tensor in C++, without an operator that could be recorded.
+// Abandons the run unless a value is the one that was recorded.
+bool is_value_guard(const ir::Op& op);
+// A composite that reads an integer tensor in C++, without an operator that could be recorded,
+// where none of its parts takes that tensor. What it writes without an operator comes of such
+// integers, of numbers among its arguments, and of shapes.
 bool reads_integers(const ir::Op& op);
 // Its writes bump the version counters of what it writes, as they do for in-place operators.
 bool bumps_versions(const ir::Op& op);
@@ -50,6 +54,8 @@ bool changes_geometry_in_place(const ir::Op& op);
 std::optional<ir::Op> view_variant(const ir::Op& op);
 // Every result is a view of argument 0 by its schema, e.g. select, split.
 bool is_view(const ir::Op& op);
+// For an operator that writes a new value of a view into its base (select_scatter): the view.
+std::optional<ir::Op> view_of_scatter(const ir::Op& op);
 // For a view that only permutes dimensions (t, transpose, permute): the bind that permutes
 // `contents` back; its result is left to the caller.
 std::optional<ir::Bind> inverse_permutation(const ir::Bind& view, ir::ValueId contents);

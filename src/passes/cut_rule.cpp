@@ -21,11 +21,6 @@ using ir::Trace;
 using ir::ValueId;
 using ir::ValueList;
 
-bool is_value_guard(const Op& op) {
-  return op == prims::expect_int() || op == prims::expect_float() || op == prims::expect_bool() ||
-         op == prims::expect_sizes();
-}
-
 // Takes some binds of the joint trace over into a trace of their own.
 class Part {
  public:
@@ -60,7 +55,7 @@ class Part {
   }
 
   void bind(const Bind& x) {
-    if (is_value_guard(x.op))
+    if (ops::is_value_guard(x.op))
       throw Refusal("FG-173", of_.op.id() + ": its gradient formula depends on the data");
     Bind copy{x.op, {}, {}, -1, -1, false};
     for (const Arg& a : x.args) copy.args.push_back(map(a));
@@ -150,7 +145,7 @@ class Cutter {
   // Does it guard a number that the operator itself returns? The program has a guard for it
   // already.
   bool guards_own_result(const Bind& x) const {
-    if (!is_value_guard(x.op)) return false;
+    if (!ops::is_value_guard(x.op)) return false;
     bool own = false;
     for_each_arg(x, [&](ValueId guarded) {
       for (const Bind& b : joint_.binds)

@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "ir/builder.h"
 #include "ir/errors.h"
@@ -48,8 +50,9 @@ namespace {
 
 class Differentiator {
  public:
-  explicit Differentiator(const Functionalized& f)
-      : in_(*f.trace),
+  Differentiator(const Functionalized& f, bool to_read)
+      : to_read_(to_read),
+        in_(*f.trace),
         overwritten_at_(f.overwritten_at),
         overwriting_counted_(f.overwriting_counted),
         b_(in_, "differentiate"),
@@ -59,32 +62,76 @@ class Differentiator {
     Joint joint;
     joint.forward_inputs = in_.inputs.size();
     joint.forward_outputs = in_.outputs.size();
-    joint.attached = attached_values(in_);
-    for (size_t i = 0; i < in_.inputs.size(); ++i)
-      if (in_.value(in_.inputs[i]).is_tensor() && in_.value(in_.inputs[i]).tensor().requires_grad)
-        joint.differentiable.push_back(i);
     find_active();
+    parts_ = gradient_parts(in_, active_, attached_values(in_), to_read_);
+    gradients_.resize(parts_.count);
 
     rules_.resize(in_.binds.size());
     for (size_t i = 0; i < in_.epilogue; ++i) forward(i);
-    for (ValueId id : joint.attached) {
-      Value g;
-      g.name = "g_" + in_.value(id).name;
-      TensorType type = in_.value(id).tensor();
-      type.requires_grad = false;
-      g.type = type;
-      accumulate(id, b_.add_input(std::move(g)));
+    for (const auto& attached : parts_.attached) {
+      for (ValueId id : attached) {
+        Value g;
+        g.name = "g_" + in_.value(id).name;
+        TensorType type = in_.value(id).tensor();
+        type.requires_grad = false;
+        g.type = type;
+        part_ = parts_.of_value[id];
+        accumulate(id, b_.add_input(std::move(g)));
+      }
     }
     for (size_t i = in_.epilogue; i-- > 0;) backward(i);
-    for (size_t k : joint.differentiable) b_.trace().outputs.push_back(cotangent_[in_.inputs[k]]);
+    for (size_t p = 0; p < parts_.count; ++p) joint.parts.push_back(node_values(p));
+    for (size_t p = 0; p < parts_.count; ++p)
+      for (ValueId id : joint.parts[p].differentiable)
+        b_.trace().outputs.push_back(gradient(p, id));
     b_.begin_epilogue();
+    keep_for_history();
     for (size_t i = in_.epilogue; i < in_.binds.size(); ++i) b_.add_bind(in_.binds[i]);
     joint.trace = b_.finish();
     joint.user_rules = std::move(rules_);
+    joint.partition = std::move(parts_);
     return joint;
   }
 
  private:
+  // An only part gives a gradient, or None, for every input that requires grad.
+  NodeValues node_values(size_t part) const {
+    NodeValues n{parts_.attached[part], {}};
+    if (parts_.count == 1 && !has_functions()) {
+      for (ValueId id : in_.inputs)
+        if (in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad)
+          n.differentiable.push_back(id);
+      return n;
+    }
+    for (const auto& [id, g] : gradients_[part]) n.differentiable.push_back(id);
+    return n;
+  }
+
+  ValueId gradient(size_t part, ValueId of) const {
+    auto it = gradients_[part].find(of);
+    return it == gradients_[part].end() ? kNoValue : it->second;
+  }
+
+  bool has_functions() const {
+    bool any = false;
+    if (to_read_) return false;
+    for (const Bind& b : in_.binds) any = any || b.op == prims::function();
+    return any;
+  }
+
+  // Between parts and Functions tensors with a history are needed after the core has run.
+  void keep_for_history() {
+    if (!has_functions()) return;
+    std::set<ValueId> ids;
+    for (const auto& attached : parts_.attached) ids.insert(attached.begin(), attached.end());
+    for (const Bind& b : in_.binds) {
+      if (!(b.op == prims::function())) continue;
+      for_each_arg(b, [&](ValueId id) { ids.insert(id); });
+      for_each_result(b, [&](ValueId id) { ids.insert(id); });
+    }
+    b_.add_bind(Bind{prims::keep(), {Arg(ValueList(ids.begin(), ids.end()))}, {}, -1, -1, false});
+  }
+
   // Values that depend differentiably on an input that requires grad.
   void find_active() {
     active_.assign(in_.values.size(), false);
@@ -114,7 +161,10 @@ class Differentiator {
 
   void accumulate(ValueId of, ValueId gradient) {
     if (gradient == kNoValue) return;
-    ValueId& sum = cotangent_[of];
+    const bool inner = parts_.of_value[of] == part_;
+    ValueId& sum = inner
+                       ? cotangent_[of]
+                       : gradients_[static_cast<size_t>(part_)].emplace(of, kNoValue).first->second;
     if (sum == kNoValue) {
       sum = gradient;
       return;
@@ -232,7 +282,8 @@ class Differentiator {
 
   void backward(size_t index) {
     const Bind& bind = in_.binds[index];
-    if (!bind.grad_mode && !(bind.op == prims::set_data())) return;
+    part_ = parts_.of_bind[index];
+    if (part_ == kNoPart) return;
     const std::vector<ValueId> results = tensor_results(in_, bind);
     std::vector<const TensorType*> cotangents(results.size(), nullptr);
     std::vector<TensorType> types(results.size());
@@ -245,6 +296,7 @@ class Differentiator {
       any = true;
     }
     if (!any) return;
+    if (bind.op == prims::function()) return backward_of_function(bind);
     const std::vector<ValueId> arguments = tensor_arguments(in_, bind);
     std::vector<bool> wanted(arguments.size(), false);
     for (size_t a = 0; a < arguments.size(); ++a)
@@ -276,6 +328,28 @@ class Differentiator {
                  t.outputs[k] == kNoValue ? kNoValue : ids[t.outputs[k]]);
   }
 
+  // In a program to read.
+  void backward_of_function(const Bind& bind) {
+    static const Op op = Op::get("fulgurite::function_backward");
+    ValueList cotangents, gradients;
+    for (ValueId id : function_results(bind)) cotangents.push_back(cotangent_[id]);
+    for (ValueId id : function_inputs(bind)) {
+      Value g;
+      TensorType type = in_.value(id).tensor();
+      type.requires_grad = false;
+      g.type = std::move(type);
+      gradients.push_back(active_[id] ? b_.add_value(std::move(g)) : kNoValue);
+    }
+    b_.add_bind(Bind{op,
+                     {bind.args[0], bind.args[1], Arg(std::move(cotangents))},
+                     {Result(gradients)},
+                     bind.location,
+                     -1,
+                     false});
+    for (size_t k = 0; k < gradients.size(); ++k)
+      accumulate(function_inputs(bind)[k], gradients[k]);
+  }
+
   // An in-place operator saves what it needs of its own (first) argument before it writes, of
   // others not.
   bool is_overwritten(ValueId id, const Bind& bind, size_t index, bool other_argument) const {
@@ -305,11 +379,16 @@ class Differentiator {
                                     in_.value(arguments[a]).tensor()));
   }
 
+  bool to_read_;
   const Trace& in_;
   const std::vector<size_t>& overwritten_at_;
   const std::vector<bool>& overwriting_counted_;
   ir::TraceBuilder b_;
-  std::vector<ValueId> cotangent_;
+  GradientParts parts_;
+  int part_ = kNoPart;              // that is being differentiated
+  std::vector<ValueId> cotangent_;  // of values, in the part that gives them their history
+  // By part: the gradients of values from elsewhere.
+  std::vector<std::map<ValueId, ValueId>> gradients_;
   std::vector<bool> active_;
   std::vector<std::shared_ptr<const Rule>> rules_;  // users', by bind
   std::vector<std::vector<ValueId>> saved_;         // by bind: what a rule's forward saves
@@ -318,6 +397,8 @@ class Differentiator {
 
 }  // namespace
 
-Joint differentiate(const Functionalized& functional) { return Differentiator(functional).run(); }
+Joint differentiate(const Functionalized& functional, bool to_read) {
+  return Differentiator(functional, to_read).run();
+}
 
 }  // namespace fulgurite::passes

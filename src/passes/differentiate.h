@@ -17,22 +17,32 @@
 
 #include "passes/derive.h"
 #include "passes/functionalize.h"
+#include "passes/gradient_parts.h"
 
 namespace fulgurite::passes {
 
+// What one node of the autograd graph is made for (passes/gradient_parts.h). Ids of the forward.
+struct NodeValues {
+  std::vector<ir::ValueId> attached;        // values that get a history; one cotangent each
+  std::vector<ir::ValueId> differentiable;  // of which the node gives gradients, in order
+};
+
 struct Joint {
-  ir::TracePtr trace;  // inputs: the forward's, then one cotangent per entry of `attached`
+  // Inputs: the forward's, then one cotangent per attached value of each part; outputs: the
+  // forward's, then the gradients of each part.
+  ir::TracePtr trace;
   size_t forward_inputs = 0;
-  size_t forward_outputs = 0;          // the rest of the outputs are gradients
-  std::vector<ir::ValueId> attached;   // forward values (ids of `trace`) that get a history
-  std::vector<size_t> differentiable;  // indices of forward inputs; one gradient output each
+  size_t forward_outputs = 0;
+  std::vector<NodeValues> parts;
+  GradientParts partition;
   // By bind of the functional trace: the user's rule that it was differentiated by, or null.
   std::vector<std::shared_ptr<const Rule>> user_rules;
 };
 
 // Throws Refusal if a rule is missing (FG-17x), or if eager's backward would raise because a tensor
 // that it needs was overwritten (FG-180).
-Joint differentiate(const Functionalized& functional);
+// `to_read`: one program for people, in which the backward of an autograd.Function is an operator.
+Joint differentiate(const Functionalized& functional, bool to_read = false);
 
 // Values of the functional part that the caller gets, directly or through the epilogue, and that
 // have a history.

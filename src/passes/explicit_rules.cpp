@@ -4,6 +4,8 @@
 
 #include "ir/builder.h"
 #include "ops/prims.h"
+#include "ops/traits.h"
+#include "passes/infer.h"
 
 namespace fulgurite::passes {
 namespace {
@@ -29,6 +31,15 @@ class RuleWriter {
     rule_->inputs.push_back({Rule::Source::Cotangent, 0});
   }
 
+  // Result `index` of the operator, as an input of the rule.
+  ValueId result(size_t index, const TensorType& type) {
+    ir::Value v;
+    v.name = "result" + std::to_string(index);
+    v.type = type;
+    rule_->inputs.push_back({Rule::Source::Result, index});
+    return b_.add_input(std::move(v));
+  }
+
   ValueId emit(const Op& op, std::vector<Arg> args, const TensorType& type) {
     ir::Value v;
     TensorType t = type;
@@ -37,6 +48,13 @@ class RuleWriter {
     const ValueId id = b_.add_value(std::move(v));
     b_.add_bind(Bind{op, std::move(args), {ir::Result(id)}, -1, -1, false});
     return id;
+  }
+
+  // Of a type that is found out on samples.
+  ValueId emit(const Op& op, std::vector<Arg> args) {
+    const Bind bind{op, args, {}, -1, -1, false};
+    const TensorType type = infer_types(b_.trace(), bind).at(0);
+    return emit(op, std::move(args), type);
   }
 
   void gradient(size_t argument, ValueId value) {
@@ -108,6 +126,45 @@ std::shared_ptr<const Rule> strided_scatter_rule(const ir::Trace& trace, const B
   return w.finish();
 }
 
+// self with src written through a view, where PyTorch has no formula: complex numbers.
+std::shared_ptr<const Rule> scatter_rule(const Bind& bind, const TensorType& cotangent,
+                                         const Op& view, const std::vector<bool>& wanted) {
+  static const Op zeros_like = Op::get("aten::zeros_like");
+  RuleWriter w(bind.op, cotangent);
+  auto with_place = [&](std::vector<Arg> args) {
+    args.insert(args.end(), bind.args.begin() + 2, bind.args.end());
+    return args;
+  };
+  const ValueId shown = w.emit(view, with_place({Arg(w.g)}));
+  if (wanted.at(0)) {
+    const Arg none{IValue()};
+    const ValueId zeros = w.emit(zeros_like, {Arg(shown), none, none, none, none, none});
+    w.gradient(0, w.emit(bind.op, with_place({Arg(w.g), Arg(zeros)})));
+  }
+  if (wanted.at(1)) w.gradient(1, shown);
+  return w.finish();
+}
+
+// The formula of PyTorch's derivatives.yaml. It cannot be derived on samples: lengths must be
+// positive, and add up to the size of the result.
+std::shared_ptr<const Rule> pack_padded_sequence_rule(const ir::Trace& trace, const Bind& bind,
+                                                      const TensorType& cotangent) {
+  static const Op backward = Op::get("aten::_pack_padded_sequence_backward");
+  const TensorType& input = trace.value(std::get<ValueId>(bind.args[0])).tensor();
+  const TensorType& batch_sizes = trace.value(std::get<ValueId>(bind.results[1])).tensor();
+  RuleWriter w(bind.op, cotangent);
+  const ValueId sizes = w.result(1, batch_sizes);
+  TensorType type = input;
+  type.strides = ir::default_strides(type.sizes);
+  if (std::get<IValue>(bind.args[2]).toBool()) {  // made time first, then transposed
+    type.strides[0] = type.strides[1];
+    type.strides[1] *= type.sizes[0];
+  }
+  w.gradient(0,
+             w.emit(backward, {Arg(w.g), Arg(ints(input.sizes)), Arg(sizes), bind.args[2]}, type));
+  return w.finish();
+}
+
 }  // namespace
 
 std::shared_ptr<const Rule> explicit_rule(const ir::Trace& trace, const Bind& bind,
@@ -134,6 +191,12 @@ std::shared_ptr<const Rule> explicit_rule(const ir::Trace& trace, const Bind& bi
   }
   if (bind.op == prims::strided_scatter())
     return strided_scatter_rule(trace, bind, *cotangents.at(0), wanted);
+  if (const auto view = ops::view_of_scatter(bind.op);
+      view && at::isComplexType(cotangents.at(0)->dtype))
+    return scatter_rule(bind, *cotangents.at(0), *view, wanted);
+  static const Op pack_padded_sequence = Op::get("aten::_pack_padded_sequence");
+  if (bind.op == pack_padded_sequence)
+    return pack_padded_sequence_rule(trace, bind, *cotangents.at(0));
   return nullptr;
 }
 

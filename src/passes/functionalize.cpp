@@ -50,6 +50,7 @@ class Functionalizer {
     result.overwriting_counted = vars_.overwriting_counted();
     result.overwritten_at = vars_.take_overwritten();
     result.trace = e_.b.finish();
+    check_saved(result);
     return result;
   }
 
@@ -63,6 +64,12 @@ class Functionalizer {
     }
     if (bind.op == prims::open_leaf()) return open_leaf(bind);
     if (bind.op == prims::close_leaf()) return close_leaf(bind);
+    if (bind.op == prims::function()) return function_call(bind);
+    if (bind.op == prims::bump_version_()) {
+      vars_.storage(vars_[vars_.of(std::get<ValueId>(bind.args[0]))]).version_bumps +=
+          static_cast<int>(std::get<IValue>(bind.args[1]).toInt());
+      return;
+    }
     if (bind.op == prims::set_requires_grad()) return requires_grad_set(bind);
     if (ops::changes_geometry_in_place(bind.op)) return geometry_change(bind);
     const std::vector<size_t> written = ops::written_arguments(bind);
@@ -83,6 +90,84 @@ class Functionalizer {
     for (const Arg& a : bind.args) out.args.push_back(vars_.mapped(a));
     for (const Result& r : bind.results) out.results.push_back(vars_.define(r));
     e_.b.add_bind(std::move(out));
+  }
+
+  // The results of an autograd.Function: new variables on the memory of what its forward computed,
+  // or, of what it was given and wrote (mark_dirty), new contents with another history.
+  void function_call(const Bind& bind) {
+    const std::string& name = std::get<IValue>(bind.args[0]).toStringRef();
+    const auto& outputs = std::get<ValueList>(bind.args[3]);
+    const auto view_of = std::get<IValue>(bind.args[5]).toIntVector();
+    const auto written = std::get<IValue>(bind.args[6]).toIntVector();
+    for (ValueId id : std::get<ValueList>(bind.args[4])) {
+      const Storage& s = vars_.storage(vars_[vars_.of(id)]);
+      if (s.visible && s.version > 0)
+        throw Refusal("FG-191", name +
+                                    " saves for backward a tensor that the caller can see, after "
+                                    "the call wrote it");
+    }
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const Storage& s = vars_.storage(vars_[vars_.of(outputs[k])]);
+      if (view_of[k] >= 0 && s.visible && s.version > 0)
+        throw Refusal("FG-191", name +
+                                    " returns a view of a tensor that the caller can see, after "
+                                    "the call wrote it");
+    }
+    Bind out{bind.op, {}, {}, bind.location, e_.region, bind.grad_mode};
+    for (const Arg& a : bind.args) out.args.push_back(vars_.mapped(a));
+    auto& given = std::get<ValueList>(out.args[3]);
+    for (size_t k = 0; k < outputs.size(); ++k)
+      if (view_of[k] < 0) given[k] = vars_.fresh(vars_.of(outputs[k]));
+    // What is saved and is a result has to be that very value.
+    const auto& saved = std::get<ValueList>(bind.args[4]);
+    for (size_t s = 0; s < saved.size(); ++s)
+      for (size_t k = 0; k < outputs.size(); ++k)
+        if (saved[s] == outputs[k]) std::get<ValueList>(out.args[4])[s] = given[k];
+    const auto& recorded = std::get<ValueList>(bind.results[0]);
+    ValueList results;
+    for (ValueId r : recorded)
+      results.push_back(e_.b.add_value(
+          Emitter::typed(in_.value(r).tensor(), in_.value(r).tensor().requires_grad)));
+    out.results.emplace_back(results);
+    e_.b.add_bind(std::move(out));
+    const size_t by = e_.b.trace().binds.size() - 1;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const int before = vars_.of(outputs[k]);
+      if (written[k] >= 0) {
+        vars_.alias_of(recorded[k], before);
+        vars_.write(before, results[k], /*bumps_version=*/true, by);
+        continue;
+      }
+      const int v = vars_.new_variable(recorded[k]);
+      vars_[v].parent = before;
+      vars_[v].made_by = &bind;
+      vars_[v].own_history = true;
+      vars_[v].current = results[k];
+    }
+  }
+
+  // Eager's backward looks whether what a Function saved has been written since.
+  static void check_saved(const Functionalized& f) {
+    const Trace& t = *f.trace;
+    for (size_t i = 0; i < t.binds.size(); ++i) {
+      const Bind& bind = t.binds[i];
+      if (!(bind.op == prims::function())) continue;
+      auto is_overwritten = [&](ValueId id) {
+        return t.value(id).kind != ir::ValueKind::Input && f.overwritten_at[id] != SIZE_MAX &&
+               f.overwritten_at[id] > 2 * i;
+      };
+      const auto& outputs = std::get<ValueList>(bind.args[3]);
+      for (ValueId id : std::get<ValueList>(bind.args[4])) {
+        bool overwritten = is_overwritten(id);
+        for (size_t k = 0; k < outputs.size(); ++k)
+          if (outputs[k] == id)
+            overwritten = overwritten || is_overwritten(std::get<ValueList>(bind.results[0])[k]);
+        if (overwritten)
+          throw Refusal("FG-191", std::get<IValue>(bind.args[0]).toStringRef() +
+                                      " saves for backward a tensor that is written in place "
+                                      "afterwards");
+      }
+    }
   }
 
   void open_leaf(const Bind& bind) {

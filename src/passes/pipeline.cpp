@@ -13,6 +13,7 @@
 #include "passes/functionalize.h"
 #include "passes/reinplace.h"
 #include "passes/simplify.h"
+#include "passes/slice.h"
 #include "passes/split.h"
 
 namespace fulgurite::passes {
@@ -68,10 +69,53 @@ std::vector<ir::Op> operators_of(std::initializer_list<const ir::Trace*> traces)
 }
 
 // What is read after the core has run, beside outputs and what is saved.
-std::vector<ir::ValueId> read_later(const Lowered& low) {
-  std::vector<ir::ValueId> ids = low.attached;
+std::vector<ir::ValueId> read_later(const Lowered& low, const std::vector<ir::ValueId>& attached) {
+  std::vector<ir::ValueId> ids = attached;
   for (const LeafWrite& w : low.leaf_writes) ids.insert(ids.end(), {w.result, w.source});
   return ids;
+}
+
+bool calls_functions(const ir::Trace& t) {
+  return std::any_of(t.binds.begin(), t.binds.end(),
+                     [](const ir::Bind& b) { return b.op == prims::function(); });
+}
+
+// One part of the program's gradient, before the passes that are particular to a backward. `whole`:
+// there is no other, and no Function between.
+GradientPart make_part(const Joint& joint, const ir::TracePtr& functional, const ir::Trace& forward,
+                       const ir::TracePtr& backward, size_t k, Range cotangents, Range gradients,
+                       bool whole) {
+  GradientPart part;
+  part.attached = joint.parts[k].attached;
+  part.differentiable = joint.parts[k].differentiable;
+  if (whole) {
+    part.saved = forward.saved;
+    part.backward = backward;
+    part.functional = functional;
+    part.inputs = functional->inputs;
+    part.functional_attached = part.attached;
+    part.user_rules = joint.user_rules;
+  } else {
+    BackwardSlice back = slice_backward(*backward, gradients, cotangents);
+    for (size_t s : back.saved) part.saved.push_back(forward.saved[s]);
+    part.backward = std::move(back.trace);
+    FunctionalSlice again = slice_functional(*functional, joint, k);
+    part.functional = std::move(again.trace);
+    part.inputs = std::move(again.inputs);
+    part.functional_attached = std::move(again.attached);
+    part.user_rules = std::move(again.user_rules);
+  }
+  part.differentiable_backward = part.backward;
+  return part;
+}
+
+// What the parts do together, as one program of forward and backward for people to read.
+void keep_to_read(Lowered& low, const Functionalized& functional) {
+  Joint joint = differentiate(functional, /*to_read=*/true);
+  low.stages.push_back({"differentiate", joint.trace, 0});
+  if (joint.parts.empty()) return;
+  joint.trace = simplify(joint.trace);
+  low.backward_stages.push_back({"as one", simplify(split(joint).backward), 0});
 }
 
 }  // namespace
@@ -98,35 +142,51 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   Functionalized functional = functionalize(*recorded, options.write_back_at_once, options.shared);
   keep(low.stages, "functionalize", functional.trace);
   low.functional = functional.trace;
-  low.functional_attached = attached_values(*functional.trace);
-
   low.operators = operators_of({recorded.get(), functional.trace.get()});
 
-  if (low.functional_attached.empty()) {
+  const bool functions = calls_functions(*functional.trace);
+  if (attached_values(*functional.trace).empty() && !functions) {
     ir::TracePtr t = keep(low.stages, "simplify", simplify(functional.trace));
     low.leaf_writes = leaf_writes(*t, {});
-    t = claim(low.stages, low.claims, t, read_later(low));
+    t = claim(low.stages, low.claims, t, read_later(low, {}));
     low.forward = options.reinplace ? keep(low.stages, "reinplace", reinplace(t)) : t;
     return low;
   }
 
+  if (functions) keep_to_read(low, functional);
   Joint joint = differentiate(functional);
-  keep(low.stages, "differentiate", joint.trace);
-  low.user_rules = joint.user_rules;
-  joint.trace = keep(low.stages, "simplify", simplify(joint.trace));
-  SplitTraces parts = split(joint);
-  keep(low.stages, "split", parts.forward);
-  keep(low.backward_stages, "split", parts.backward);
-  low.attached = parts.attached;
-  low.differentiable = parts.differentiable;
-  low.backward = keep(low.backward_stages, "simplify", simplify(parts.backward));
-  low.differentiable_backward = low.backward;
-  low.leaf_writes = leaf_writes(*parts.forward, low.attached);
-  low.forward = claim(low.stages, low.claims, parts.forward, read_later(low));
-  low.backward = claim(low.backward_stages, low.backward_claims, low.backward, {});
-  if (options.reinplace) {
-    low.forward = keep(low.stages, "reinplace", reinplace(low.forward));
-    low.backward = keep(low.backward_stages, "reinplace", reinplace(low.backward));
+  if (!functions) keep(low.stages, "differentiate", joint.trace);
+  joint.trace = simplify(joint.trace);
+  if (!functions) keep(low.stages, "simplify", joint.trace);
+  SplitTraces split_traces = split(joint);
+  keep(low.stages, "split", split_traces.forward);
+  std::vector<ir::ValueId> attached;
+  for (const NodeValues& n : joint.parts)
+    attached.insert(attached.end(), n.attached.begin(), n.attached.end());
+  low.leaf_writes = leaf_writes(*split_traces.forward, attached);
+  const std::vector<ir::ValueId> later = read_later(low, attached);
+  low.forward = claim(low.stages, low.claims, split_traces.forward, later);
+  if (options.reinplace) low.forward = keep(low.stages, "reinplace", reinplace(low.forward));
+
+  const ir::TracePtr backward = simplify(split_traces.backward);
+  if (!functions) {
+    keep(low.backward_stages, "split", split_traces.backward);
+    keep(low.backward_stages, "simplify", backward);
+  }
+  const bool whole = joint.parts.size() == 1 && !functions;
+  Range cotangents{0, 0}, gradients{0, 0};
+  for (size_t k = 0; k < joint.parts.size(); ++k) {
+    cotangents = {cotangents.end, cotangents.end + joint.parts[k].attached.size()};
+    gradients = {gradients.end, gradients.end + joint.parts[k].differentiable.size()};
+    GradientPart part = make_part(joint, functional.trace, *split_traces.forward, backward, k,
+                                  cotangents, gradients, whole);
+    if (!whole) keep(low.backward_stages, "part", part.backward);
+    std::vector<Claim> claims;
+    part.backward = part.claimed_backward = claim(low.backward_stages, claims, part.backward, {});
+    low.backward_claims.insert(low.backward_claims.end(), claims.begin(), claims.end());
+    if (options.reinplace)
+      part.backward = keep(low.backward_stages, "reinplace", reinplace(part.backward));
+    low.parts.push_back(std::move(part));
   }
   return low;
 }

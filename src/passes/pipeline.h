@@ -32,24 +32,32 @@ struct LeafWrite {
   bool source_is_free;  // nobody else sees the memory of `source`
 };
 
-struct Lowered {
-  ir::TracePtr forward;   // Computation, or AugmentedForward if there is a backward
-  ir::TracePtr backward;  // null without gradient
+// What one node of the autograd graph runs (gradient_parts.h). Ids are those of the forward trace
+// unless it says otherwise.
+struct GradientPart {
+  std::vector<ir::ValueId> attached;        // values that get a history
+  std::vector<ir::ValueId> differentiable;  // of which it gives gradients
+  std::vector<ir::ValueId> saved;
+  ir::TracePtr backward, claimed_backward;  // the latter before reinplace
   // The backward before claim and reinplace: it can run under autograd, and every operator in it
   // says which gradient depends on which cotangent.
   ir::TracePtr differentiable_backward;
-  ir::TracePtr functional;  // what create_graph differentiates again; same inputs as forward
-  std::vector<ir::ValueId> attached;             // values that get a history, ids in forward
-  std::vector<ir::ValueId> functional_attached;  // the same, ids in functional
-  std::vector<size_t> differentiable;  // inputs that have a gradient, one output of backward each
+  ir::TracePtr functional;                       // what create_graph differentiates again
+  std::vector<ir::ValueId> inputs;               // of `functional`: tensors, then numbers
+  std::vector<ir::ValueId> functional_attached;  // `attached`, ids in `functional`
+  // By bind of `functional`: the user's rule that it was differentiated by, or null.
+  std::vector<std::shared_ptr<const Rule>> user_rules;
+};
+
+struct Lowered {
+  ir::TracePtr forward;  // Computation, or AugmentedForward if it saves something for a backward
+  ir::TracePtr functional;
+  std::vector<GradientPart> parts;  // none without gradient
   std::vector<LeafWrite> leaf_writes;
   std::vector<Stage> stages;  // of the forward, from "recorded" to what runs
   std::vector<Stage> backward_stages;
   std::vector<Claim> claims, backward_claims;     // empty if everything was left to ATen
   std::vector<std::shared_ptr<const void>> kept;  // what the claims need
-  // By bind of `functional`: the user's rule that it was differentiated by, or null; empty without
-  // gradient.
-  std::vector<std::shared_ptr<const Rule>> user_rules;
   // What the program depends on in the registry of rules (ops/rules.h).
   std::vector<ir::Op> operators;
   uint64_t rules_generation = 0;

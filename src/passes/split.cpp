@@ -23,13 +23,14 @@ namespace {
 
 class Splitter {
  public:
-  explicit Splitter(const Joint& joint) : j_(joint), t_(*joint.trace) {}
+  explicit Splitter(const Joint& joint) : j_(joint), t_(*joint.trace) {
+    for (const NodeValues& n : j_.parts)
+      attached_.insert(attached_.end(), n.attached.begin(), n.attached.end());
+  }
 
   SplitTraces run() {
     partition();
     SplitTraces result;
-    result.attached = j_.attached;
-    result.differentiable = j_.differentiable;
     find_overwritten();
     choose_saved();
     result.backward = make_backward();
@@ -57,7 +58,7 @@ class Splitter {
     std::vector<bool> needed(t_.values.size(), false);
     for (size_t k = 0; k < j_.forward_outputs; ++k)
       if (t_.outputs[k] != kNoValue) needed[t_.outputs[k]] = true;
-    for (ValueId id : j_.attached) needed[id] = true;
+    for (ValueId id : attached_) needed[id] = true;
     for (size_t i = 0; i < t_.epilogue; ++i) {
       bool depends = false;
       for_each_arg(t_.binds[i], [&](ValueId id) { depends = depends || on_cotangent[id]; });
@@ -128,7 +129,7 @@ class Splitter {
     while (!work.empty()) {
       const ValueId id = work.back();
       work.pop_back();
-      const bool must = std::find(j_.attached.begin(), j_.attached.end(), id) != j_.attached.end();
+      const bool must = std::find(attached_.begin(), attached_.end(), id) != attached_.end();
       if (is_overwritten(id)) {
         const ir::TensorType& type = t_.value(id).tensor();
         if (!type.is_dense())
@@ -250,6 +251,7 @@ class Splitter {
 
   const Joint& j_;
   const Trace& t_;
+  std::vector<ValueId> attached_;
   std::vector<size_t> producer_;
   std::vector<bool> forward_;
   std::vector<bool> again_;

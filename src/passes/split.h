@@ -19,8 +19,6 @@ namespace fulgurite::passes {
 struct SplitTraces {
   ir::TracePtr forward;   // AugmentedForward
   ir::TracePtr backward;  // Backward: saved values, then one cotangent per attached value
-  std::vector<ir::ValueId> attached;   // ids in `forward`
-  std::vector<size_t> differentiable;  // forward inputs, one output of `backward` each
 };
 
 SplitTraces split(const Joint& joint);

@@ -7,6 +7,7 @@
 
 #include "ir/errors.h"
 #include "structure.h"
+#include "warning_effect.h"
 
 namespace fulgurite::python {
 namespace {
@@ -47,15 +48,14 @@ struct Effects::Maker {
   Effects& out;
   const Observation& seen;
   ObjectFinder finder;
-  std::vector<PyObject*>& tensors;
+  std::vector<PyObject*>& outputs;
   PyObject* const* args;
   size_t nargs;
   std::map<PyObject*, size_t> last_whole;  // of containers that are written as a whole
 
   int value(const Effect& e, PyObject* object) {
-    if (e.number >= 0) return out.recipe_.add_number(e.number);
     std::string refusal;
-    const int node = out.recipe_.add(object, finder, tensors, refusal);
+    const int node = out.recipe_.add(object, finder, outputs, refusal);
     if (node < 0) refuse(e, "the stored value " + refusal);
     return node;
   }
@@ -71,6 +71,8 @@ struct Effects::Maker {
     std::vector<PyObject*> none;
     Recipe probe;
     std::string refusal;
+    if (finder.locate(object).kind == Locator::Kind::Fixed && is_plain_tensor(object))
+      return PyRef::borrow(object);
     const bool moves = seen.slots.count(object) != 0;
     if (moves || is_any_tensor(object) || probe.add(object, finder, none, refusal) < 0 ||
         !none.empty())
@@ -96,9 +98,7 @@ struct Effects::Maker {
              std::string("changes of a ") + Py_TYPE(o)->tp_name + " as a whole are not replayed");
     PyRef copy = PyRef::steal(PyList_CheckExact(o) ? PyList_GetSlice(o, 0, PyList_GET_SIZE(o))
                                                    : PyDict_Copy(o));
-    Effect plain = e;
-    plain.number = -1;
-    add(Step::Kind::WriteAll, e, {}, value(plain, copy.get()));
+    add(Step::Kind::WriteAll, e, {}, value(e, copy.get()));
   }
 
   void add_mutation(const Effect& e) {
@@ -159,6 +159,14 @@ struct Effects::Maker {
         return add_mutation(e);
       case EffectKind::TensorAttr:
         refuse(e, "an attribute of a tensor; keep it on an object of your own");
+      case EffectKind::Warn: {
+        Locator globals;
+        globals.kind = Locator::Kind::Fixed;
+        globals.object = PyRef::borrow(o);
+        out.steps_.push_back(
+            {Step::Kind::Warn, std::move(globals), e.key, value(e, e.value.get()), e.text});
+        return;
+      }
       case EffectKind::Io:
         refuse(e, "output cannot be replayed; move it out of the function");
       default:
@@ -167,35 +175,58 @@ struct Effects::Maker {
   }
 };
 
-Effects Effects::of(Observation& seen, PyObject* result, PyObject* const* args, size_t nargs,
-                    std::vector<PyObject*>& tensors) {
-  Effects out;
-  Maker maker{out, seen, ObjectFinder(seen, args, nargs), tensors, args, nargs, {}};
-  if (seen.result_number >= 0) {
-    out.result_ = out.recipe_.add_number(seen.result_number);
-  } else {
-    std::string refusal;
-    out.result_ = out.recipe_.add(result, maker.finder, tensors, refusal);
-    if (out.result_ < 0) throw fulgurite::Refusal("FG-202", "the result " + refusal);
+void Effects::add_contexts(const std::vector<FunctionSite>& functions, Maker& maker) {
+  for (const FunctionSite& site : functions) {
+    contexts_.emplace_back();
+    Effect e{EffectKind::SetAttr, {}, {}, {}, "", {}};
+    PyObject** attributes = _PyObject_GetDictPtr(site.context.get());
+    if (attributes != nullptr && *attributes != nullptr && PyDict_GET_SIZE(*attributes) > 0) {
+      e.text = std::string("fills the context of ") +
+               reinterpret_cast<PyTypeObject*>(site.function.get())->tp_name;
+      PyRef copy = PyRef::steal(PyDict_Copy(*attributes));
+      contexts_.back().attributes = maker.value(e, copy.get());
+    }
+    for (const PyRef& hook : site.hooks) {
+      e.text = "registers a hook";
+      std::string refusal;
+      const int node = recipe_.add_hook(hook.get(), maker.finder, maker.outputs, refusal);
+      if (node < 0) refuse(e, "the hook " + refusal);
+      contexts_.back().hooks.push_back(node);
+    }
   }
+}
+
+Effects Effects::of(Observation& seen, PyObject* result, PyObject* const* args, size_t nargs,
+                    const std::vector<FunctionSite>& functions, std::vector<PyObject*>& outputs) {
+  Effects out;
+  Maker maker{out, seen, ObjectFinder(seen, args, nargs), outputs, args, nargs, {}};
+  std::string refusal;
+  out.result_ = out.recipe_.add(result, maker.finder, outputs, refusal);
+  if (out.result_ < 0) throw fulgurite::Refusal("FG-202", "the result " + refusal);
   for (size_t i = 0; i < seen.effects.size(); ++i)
     if (seen.effects[i].whole) maker.last_whole[seen.effects[i].holder.get()] = i;
   for (size_t i = 0; i < seen.effects.size(); ++i) {
     const Effect& e = seen.effects[i];
-    const bool grad = e.kind == EffectKind::TensorAttr && text_of(e.key.get()) == "grad";
-    if (e.kind == EffectKind::Backward || grad) continue;
+    // The program's own.
+    const bool of_program =
+        e.kind == EffectKind::TensorAttr &&
+        (text_of(e.key.get()) == "grad" || text_of(e.key.get()) == "requires_grad");
+    if (e.kind == EffectKind::Backward || of_program) continue;
     maker.add(e, i);
   }
-  out.numbers_ = seen.arithmetic;
+  out.add_contexts(functions, maker);
   return out;
 }
 
 bool Effects::prepare(const GuardProgram& guards, PyObject* const* args, size_t nargs,
-                      const std::vector<PyRef>& slots, std::vector<PyRef>& numbers) const {
-  if (!numbers_.empty() && !numbers_.compute(slots, numbers)) return false;
+                      const std::vector<PyRef>& slots) const {
   // No two ways to one object where one of them writes: the recorded run saw different objects.
   for (const Step& step : steps_) {
     const Locator& where = step.holder;
+    if (step.kind == Step::Kind::Warn) {
+      if (warning_may_raise(PyTuple_GET_ITEM(step.key.get(), 0))) return false;
+      continue;
+    }
     PyRef object = PyRef::steal(where.find(args, slots));
     if (!object) {
       PyErr_Clear();
@@ -222,11 +253,6 @@ bool Effects::prepare(const GuardProgram& guards, PyObject* const* args, size_t 
   return true;
 }
 
-std::string Effects::explain_failure(const std::vector<PyRef>& slots) const {
-  const std::string why = numbers_.explain_failure(slots);
-  return why.empty() ? "an object that the call writes is found in two places" : why;
-}
-
 bool Effects::write(const Step& step, PyObject* o, PyObject* value) const {
   switch (step.kind) {
     case Step::Kind::SetAttribute:
@@ -247,6 +273,8 @@ bool Effects::write(const Step& step, PyObject* o, PyObject* value) const {
       return PySet_Add(o, value) == 0;
     case Step::Kind::SetDiscard:
       return PySet_Discard(o, value) >= 0;
+    case Step::Kind::Warn:
+      return give_warning(o, step.key.get(), value);
     case Step::Kind::WriteAll:
       if (PyList_Check(o)) return PyList_SetSlice(o, 0, PyList_GET_SIZE(o), value) == 0;
       PyDict_Clear(o);
@@ -255,10 +283,32 @@ bool Effects::write(const Step& step, PyObject* o, PyObject* value) const {
   return false;
 }
 
+bool Effects::fill_contexts(Recipe::Making& making, const std::vector<PyRef>& contexts) const {
+  for (size_t k = 0; k < contexts_.size() && k < contexts.size(); ++k) {
+    PyObject* context = contexts[k].get();
+    if (context == nullptr) continue;  // no result depends on it
+    if (contexts_[k].attributes >= 0) {
+      PyObject* attributes = making.get(contexts_[k].attributes);
+      if (attributes == nullptr) return false;
+      PyObject *name, *value;
+      Py_ssize_t position = 0;
+      while (PyDict_Next(attributes, &position, &name, &value))
+        if (PyObject_GenericSetAttr(context, name, value) < 0) return false;
+    }
+    for (int hook : contexts_[k].hooks) {
+      PyObject* function = making.get(hook);
+      if (function == nullptr) return false;
+      PyRef handle = PyRef::steal(PyObject_CallMethod(context, "register_hook", "O", function));
+      if (!handle) return false;
+    }
+  }
+  return true;
+}
+
 PyObject* Effects::commit(const std::vector<at::Tensor>& outputs, PyObject* const* args,
                           const std::vector<PyRef>& slots,
-                          const std::vector<PyRef>& numbers) const {
-  Recipe::Making making(recipe_, outputs, args, slots, numbers);
+                          const std::vector<PyRef>& contexts) const {
+  Recipe::Making making(recipe_, outputs, args, slots);
   PyRef result = PyRef::borrow(making.get(result_));
   if (!result) return nullptr;
   std::vector<PyRef> holders;
@@ -268,6 +318,7 @@ PyObject* Effects::commit(const std::vector<at::Tensor>& outputs, PyObject* cons
     values.push_back(step.value >= 0 ? making.get(step.value) : nullptr);
     if (!holders.back() || (step.value >= 0 && values.back() == nullptr)) return nullptr;
   }
+  if (!fill_contexts(making, contexts)) return nullptr;
   for (size_t i = 0; i < steps_.size(); ++i)
     if (!write(steps_[i], holders[i].get(), values[i])) return nullptr;
   return result.release();
@@ -276,16 +327,6 @@ PyObject* Effects::commit(const std::vector<at::Tensor>& outputs, PyObject* cons
 std::vector<std::string> Effects::describe() const {
   std::vector<std::string> lines;
   for (const Step& s : steps_) lines.push_back(s.text);
-  return lines;
-}
-
-std::vector<std::string> Effects::number_guards() const {
-  std::vector<std::string> lines;
-  for (const Arithmetic::Guard& g : numbers_.guards) {
-    const Arithmetic::Node& n = numbers_.nodes[static_cast<size_t>(g.node)];
-    PyRef repr = PyRef::steal(PyObject_Repr(n.recorded.get()));
-    lines.push_back(numbers_.text(g.node) + " == " + text_of(repr.get()) + " (at " + g.text + ")");
-  }
   return lines;
 }
 

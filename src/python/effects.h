@@ -1,8 +1,8 @@
 // The Python effects of a recorded call, done again by each call that its program serves.
 //
-// Everything is checked and computed before the program runs, the values are made when it has
-// succeeded, and then all writes are done in the order in which the recorded run did them. A list
-// or dict whose whole content was guarded is written once, as it was in the end.
+// Everything is checked before the program runs, the values are made when it has succeeded, and
+// then all writes are done in the order in which the recorded run did them. A list or dict whose
+// whole content was guarded is written once, as it was in the end.
 #pragma once
 
 #include <Python.h>
@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "functions.h"
 #include "recipe.h"
 #include "watch/watcher.h"
 
@@ -22,25 +23,24 @@ namespace fulgurite::python {
 
 class Effects {
  public:
-  // What to replay, without the effects on `.grad` (the program's own). Throws Refusal FG-201 for
-  // an effect that cannot be replayed exactly. `result`: the call's; tensors that the program has
-  // to give are appended to `tensors` (borrowed).
+  // What to replay, without the effects on `.grad` and `requires_grad` (the program's own). Throws
+  // Refusal FG-201 for an effect that cannot be replayed exactly. `result`: the call's; tensors and
+  // numbers that the program has to give are appended to `outputs` (borrowed). `functions`: the
+  // Functions that the call applied, with their contexts.
   static Effects of(Observation& seen, PyObject* result, PyObject* const* args, size_t nargs,
-                    std::vector<PyObject*>& tensors);
+                    const std::vector<FunctionSite>& functions, std::vector<PyObject*>& outputs);
 
-  bool empty() const { return steps_.empty() && numbers_.empty(); }
-  // Before the program runs: computes the numbers. False if a guard on them fails, or if an object
-  // that the call writes is one that it takes for another.
+  bool empty() const { return steps_.empty(); }
+  // Before the program runs: false if an object that the call writes is one that it takes for
+  // another.
   bool prepare(const GuardProgram& guards, PyObject* const* args, size_t nargs,
-               const std::vector<PyRef>& slots, std::vector<PyRef>& numbers) const;
-  std::string explain_failure(const std::vector<PyRef>& slots) const;
+               const std::vector<PyRef>& slots) const;
   // After the program has succeeded. The call's result (new reference), or nullptr with an
-  // exception set.
+  // exception set. `contexts`: of the Functions that the run applied (ContextsOfRun).
   PyObject* commit(const std::vector<at::Tensor>& outputs, PyObject* const* args,
-                   const std::vector<PyRef>& slots, const std::vector<PyRef>& numbers) const;
+                   const std::vector<PyRef>& slots, const std::vector<PyRef>& contexts) const;
   std::string result_expression() const { return recipe_.expression(result_); }
   std::vector<std::string> describe() const;  // one line per write
-  std::vector<std::string> number_guards() const;
   int traverse(visitproc visit, void* arg) const;
 
  private:
@@ -54,6 +54,7 @@ class Effects {
       Append,
       SetAdd,
       SetDiscard,
+      Warn,
       WriteAll,
     } kind;
     Locator holder;
@@ -62,13 +63,20 @@ class Effects {
     std::string text;
   };
   struct Maker;
+  // What a Function's context holds at the end of the call.
+  struct ContextStep {
+    int attributes = -1;  // a dict of the recipe
+    std::vector<int> hooks;
+  };
 
+  void add_contexts(const std::vector<FunctionSite>& functions, Maker& maker);
+  bool fill_contexts(Recipe::Making& making, const std::vector<PyRef>& contexts) const;
   bool write(const Step& step, PyObject* holder, PyObject* value) const;
 
   Recipe recipe_;
   int result_ = -1;
   std::vector<Step> steps_;
-  Arithmetic numbers_;
+  std::vector<ContextStep> contexts_;  // by call of a Function
 };
 
 }  // namespace fulgurite::python

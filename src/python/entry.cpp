@@ -43,9 +43,9 @@ bool Entry::find_objects(PyObject* const* args, size_t nargs, PyObject* kwnames,
 }
 
 PyObject* Entry::finish(const std::vector<at::Tensor>& outputs, PyObject* const* args, size_t nargs,
-                        const CallObjects& objects) const {
+                        const std::vector<PyRef>& slots, const std::vector<PyRef>& contexts) const {
   if (!has_effects) return result.build(outputs, args, nargs);
-  return effects.commit(outputs, args, objects.slots, objects.numbers);
+  return effects.commit(outputs, args, slots, contexts);
 }
 
 std::string Entry::place_to_follow(PyObject* const* args, size_t nargs, PyObject* kwnames) {
@@ -57,9 +57,8 @@ std::string Entry::place_to_follow(PyObject* const* args, size_t nargs, PyObject
 
 bool Entry::check(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now,
                   std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch,
-                  CallObjects& objects) {
+                  std::vector<PyRef>& slots) {
   if (!(now == modes) || program->stale()) return false;
-  std::vector<PyRef>& slots = objects.slots;
   if (!find_objects(args, nargs, kwnames, slots) || !python.resolve(slots)) return false;
   for (const SlotGuard& s : slot_tensors)
     if (!s.guard.check(tensor_of(slots[static_cast<size_t>(s.slot)].get()))) return false;
@@ -72,17 +71,18 @@ bool Entry::check(PyObject* const* args, size_t nargs, PyObject* kwnames, const 
   for (const GradGuard& g : grads)
     if (g.leaf.get(inputs, slots).grad().defined() != g.defined) return false;
   if (!python.check()) return false;
-  if (has_effects &&
-      !effects.prepare(python, args, given_arguments(nargs, kwnames), slots, objects.numbers))
+  if (has_effects && !effects.prepare(python, args, given_arguments(nargs, kwnames), slots))
     return false;
   drop_repeated(inputs);
   return true;
 }
 
-bool Entry::read_numbers(PyObject* const* args, std::vector<c10::IValue>& values) const {
+bool Entry::read_numbers(PyObject* const* args, const std::vector<PyRef>& slots,
+                         std::vector<c10::IValue>& values) const {
   for (const NumberInput& n : numbers) {
-    PyObject* found =
-        n.argument >= 0 ? args[n.argument] : python.number(static_cast<uint32_t>(n.guard));
+    PyObject* found = n.argument >= 0 ? args[n.argument]
+                      : n.slot >= 0   ? slots[static_cast<size_t>(n.slot)].get()
+                                      : python.number(static_cast<uint32_t>(n.guard));
     c10::IValue value = number_value(found);
     if (value.isNone()) return false;
     values.push_back(std::move(value));
@@ -129,7 +129,7 @@ std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject
   if (!(now == modes)) return now.difference(modes);
   std::string why = arguments.difference(args, nargs, kwnames);
   if (!why.empty()) return why;
-  std::vector<PyRef> slots, computed;
+  std::vector<PyRef> slots;
   find_objects(args, nargs, kwnames, slots);
   const std::vector<PyRef> given = slots;
   if (!python.resolve(slots)) return python.explain_failure(given);
@@ -155,9 +155,8 @@ std::string Entry::explain_failure(PyObject* const* args, size_t nargs, PyObject
       return g.defined ? "the .grad of a parameter is None, was a tensor when recorded"
                        : "the .grad of a parameter is a tensor, was None when recorded";
   if (!python.check()) return python.explain_failure(given);
-  return has_effects &&
-                 !effects.prepare(python, args, given_arguments(nargs, kwnames), slots, computed)
-             ? effects.explain_failure(slots)
+  return has_effects && !effects.prepare(python, args, given_arguments(nargs, kwnames), slots)
+             ? "an object that the call writes is found in two places"
              : "";
 }
 
@@ -178,8 +177,6 @@ std::vector<GuardLine> Entry::guard_lines() const {
   for (const GuardInfo& g : python.describe()) lines.push_back({g.kind, g.expression, g.reason});
   for (const SlotGuard& s : slot_tensors)
     lines.push_back({"tensor", s.path + ": " + s.guard.describe(), "differs from call to call"});
-  for (const std::string& s : effects.number_guards())
-    lines.push_back({"number", s, "computed from numbers that differ from call to call"});
   return lines;
 }
 

@@ -51,21 +51,16 @@ struct SlotGuard {
   std::string path;
 };
 
-// A number that is an input of the program: an argument, or what a guard finds.
+// A number that is an input of the program: an argument, what a guard finds, or what is in a slot.
 struct NumberInput {
   int32_t argument = -1;
   int64_t guard = -1;
+  int32_t slot = -1;
 };
 
 struct GradGuard {
   TensorRef leaf;
   bool defined;  // whether leaf.grad was a tensor when the recorded call began
-};
-
-// The objects of one call that differ from call to call, and the numbers computed from them.
-struct CallObjects {
-  std::vector<PyRef> slots;
-  std::vector<PyRef> numbers;
 };
 
 class Entry {
@@ -87,7 +82,9 @@ class Entry {
   GuardProgram python;
   std::vector<SlotGuard> slot_tensors;
   Effects effects;
-  bool has_effects = false;  // then they make the result as well
+  bool has_effects = false;                          // then they make the result as well
+  uint64_t geometry = 0;                             // of the tensors in slots: a hash
+  std::shared_ptr<const PythonFunctions> functions;  // that the program applies; null: none
   std::shared_ptr<run::Compiled> program;
   // What was found where this program's data guards failed, and which program served the call then.
   std::vector<std::pair<uint64_t, std::weak_ptr<Entry>>> branches;
@@ -99,18 +96,19 @@ class Entry {
   double compile_milliseconds = 0;  // passes and plan
 
   // Whether the call may be served. Then `inputs` are the program's inputs; `scratch` keeps alive
-  // those that are made for the call.
+  // those that are made for the call, and `slots` has the objects that differ from call to call.
   bool check(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now,
              std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch,
-             CallObjects& objects);
+             std::vector<PyRef>& slots);
   // After a successful check and run: does the effects, makes the result (new reference, or nullptr
-  // with an exception set).
+  // with an exception set). `contexts`: of the autograd.Functions that the program applied.
   PyObject* finish(const std::vector<at::Tensor>& outputs, PyObject* const* args, size_t nargs,
-                   const CallObjects& objects) const;
+                   const std::vector<PyRef>& slots, const std::vector<PyRef>& contexts) const;
   // A place to follow in a new recording because this entry does not serve the call; "" if none.
   std::string place_to_follow(PyObject* const* args, size_t nargs, PyObject* kwnames);
   // The numbers among the program's inputs, once the guards hold; false if one is gone.
-  bool read_numbers(PyObject* const* args, std::vector<c10::IValue>& values) const;
+  bool read_numbers(PyObject* const* args, const std::vector<PyRef>& slots,
+                    std::vector<c10::IValue>& values) const;
   // Where numbers are that are others than the recorded ones.
   std::vector<std::string> varied(PyObject* const* args, size_t nargs, PyObject* kwnames) const;
   // The first guard that fails, in words; "" if all hold.

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "entry.h"
 #include "structure.h"
@@ -93,10 +94,11 @@ bool EntryCache::remove_if(bool (*predicate)(const Entry&)) {
 }
 
 size_t EntryCache::count_unused(uint64_t key) const {
-  size_t count = 0;
+  std::unordered_map<uint64_t, size_t> counts;
+  size_t most = 0;
   for (size_t i = find(key, 0); i < entries_.size(); i = find(key, i + 1))
-    count += entries_[i]->hits == 0 ? 1 : 0;
-  return count;
+    if (entries_[i]->hits == 0) most = std::max(most, ++counts[entries_[i]->geometry]);
+  return most;
 }
 
 void EntryCache::remove_unused(uint64_t key) {

@@ -24,7 +24,8 @@ class EntryCache {
   void remove(const Entry* entry);
   // True if there were any.
   bool remove_if(bool (*predicate)(const Entry&));
-  // Those of this key that were never used; returns how many there are.
+  // How many of this key were never used; of those that differ in the geometry of what their guards
+  // find (a cache that grows), the most that agree.
   size_t count_unused(uint64_t key) const;
   void remove_unused(uint64_t key);
   void clear();

@@ -54,8 +54,10 @@ struct JitFunction {
 enum class Served { Yes, DataLeftThePath, Raised, ExecutorFailed };
 Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Tensor*>& inputs,
              const std::vector<c10::IValue>& numbers, std::vector<at::Tensor>& outputs,
-             std::string& error, std::optional<exec::ExecutorError>& executor_failure) {
+             std::vector<PyRef>& contexts, std::string& error,
+             std::optional<exec::ExecutorError>& executor_failure) {
   const std::shared_ptr<run::Compiled> program = entry->program;
+  const ContextsOfRun contexts_of_run(contexts);
   WithoutGil no_gil;
   Served served = Served::Yes;
   try {
@@ -164,14 +166,15 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   while (std::shared_ptr<Entry> entry = candidates.next()) {
     inputs.clear();
     scratch.clear();
-    CallObjects objects;
-    if (!entry->check(args, nargs, kwnames, now, inputs, scratch, objects)) continue;
+    std::vector<PyRef> slots;
+    if (!entry->check(args, nargs, kwnames, now, inputs, scratch, slots)) continue;
     std::vector<at::Tensor> outputs;
     std::string error;
     std::vector<c10::IValue> numbers;
-    if (!entry->read_numbers(args, numbers)) continue;
+    if (!entry->read_numbers(args, slots, numbers)) continue;
     std::optional<exec::ExecutorError> executor_failure;
-    const Served served = serve(entry, inputs, numbers, outputs, error, executor_failure);
+    std::vector<PyRef> contexts;
+    const Served served = serve(entry, inputs, numbers, outputs, contexts, error, executor_failure);
     if (served == Served::DataLeftThePath) {
       candidates.left(entry, prims::last_found());
       continue;
@@ -197,7 +200,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     }
     ++state.hits;
     ++entry->hits;
-    PyObject* result = entry->finish(outputs, args, nargs, objects);
+    PyObject* result = entry->finish(outputs, args, nargs, slots, contexts);
     candidates.served(entry);
     if (const size_t i = state.entries.index_of(entry.get()); i < state.entries.size())
       state.entries.used(i);
@@ -265,6 +268,8 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
       if (const int r = e->arguments.traverse(visit, arg)) return r;
       if (const int r = e->python.traverse(visit, arg)) return r;
       if (const int r = e->effects.traverse(visit, arg)) return r;
+      if (!e->functions) continue;
+      if (const int r = e->functions->traverse(visit, arg)) return r;
     }
   }
   return 0;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "number_recorder.h"
 #include "structure.h"
 
 namespace fulgurite::python {
@@ -40,6 +41,9 @@ bool is_parameter(PyObject* tensor) {
 }
 
 PyTypeObject* ordered_dict() { return &PyODict_Type; }
+bool is_defaultdict(PyTypeObject* type) {
+  return std::strcmp(type->tp_name, "collections.defaultdict") == 0;
+}
 
 // `__slots__` of the classes of an object.
 void add_slots(PyObject* o, std::vector<PyRef>& names, std::vector<PyRef>& values) {
@@ -170,32 +174,65 @@ int Recipe::push(RecipeNode node, PyObject* object) {
   return number;
 }
 
-int Recipe::add(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+int Recipe::add(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
                 std::string& refusal) {
-  return add_at(object, finder, tensors, refusal, 0);
+  return add_at(object, finder, outputs, refusal, 0);
 }
 
-int Recipe::add_number(int node) {
-  RecipeNode n{Kind::Number};
-  n.index = node;
-  return push(std::move(n), nullptr);
+int Recipe::add_hook(PyObject* hook, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+                     std::string& refusal) {
+  if (!PyFunction_Check(hook) || finder.is_older(hook)) return add(hook, finder, tensors, refusal);
+  auto* f = reinterpret_cast<PyFunctionObject*>(hook);
+  const bool plain = f->func_defaults == nullptr && f->func_kwdefaults == nullptr &&
+                     (f->func_dict == nullptr || PyDict_GET_SIZE(f->func_dict) == 0);
+  if (!plain) {
+    refusal = "holds a function that the call made, with defaults or attributes";
+    return -1;
+  }
+  RecipeNode n{Kind::Closure};
+  n.object = PyRef::borrow(f->func_code);
+  n.type = PyRef::borrow(f->func_globals);
+  const int number = push(std::move(n), hook);
+  const Py_ssize_t cells = f->func_closure != nullptr ? PyTuple_GET_SIZE(f->func_closure) : 0;
+  for (Py_ssize_t i = 0; i < cells; ++i) {
+    PyObject* cell = PyTuple_GET_ITEM(f->func_closure, i);
+    int child = -1;
+    if (auto it = numbers_of_.find(cell); it != numbers_of_.end()) {
+      child = it->second;
+    } else {
+      child = push({Kind::Cell}, cell);
+      PyObject* content = PyCell_GET(cell);
+      if (content != nullptr &&
+          !add_children(child, {PyRef::borrow(content)}, finder, tensors, refusal, 0))
+        return -1;
+    }
+    nodes_[static_cast<size_t>(number)].children.push_back(child);
+  }
+  return number;
 }
 
 bool Recipe::add_children(int node, const std::vector<PyRef>& objects, const ObjectFinder& finder,
-                          std::vector<PyObject*>& tensors, std::string& refusal, int depth) {
+                          std::vector<PyObject*>& outputs, std::string& refusal, int depth) {
   for (const PyRef& object : objects) {
-    const int child = add_at(object.get(), finder, tensors, refusal, depth + 1);
+    const int child = add_at(object.get(), finder, outputs, refusal, depth + 1);
     if (child < 0) return false;
     nodes_[static_cast<size_t>(node)].children.push_back(child);
   }
   return true;
 }
 
-int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
                    std::string& refusal, int depth) {
   if (depth > 64) {
     refusal = "is nested too deeply";
     return -1;
+  }
+  if (finder.is_number(o)) {
+    if (auto it = numbers_of_.find(o); it != numbers_of_.end()) return it->second;
+    RecipeNode n{Kind::Number};
+    n.index = static_cast<int>(outputs.size());
+    outputs.push_back(o);
+    return push(std::move(n), o);
   }
   if (is_constant(o)) {
     RecipeNode n{Kind::Constant};
@@ -223,8 +260,8 @@ int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject
       return -1;
     }
     RecipeNode n{Kind::Output};
-    n.index = static_cast<int>(tensors.size());
-    tensors.push_back(o);
+    n.index = static_cast<int>(outputs.size());
+    outputs.push_back(o);
     return push(std::move(n), o);
   }
   if (where.kind != Locator::Kind::None) {
@@ -247,7 +284,7 @@ int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject
     const int number = push({Kind::Method}, o);
     const std::vector<PyRef> parts = {PyRef::borrow(PyMethod_GET_FUNCTION(o)),
                                       PyRef::borrow(PyMethod_GET_SELF(o))};
-    return add_children(number, parts, finder, tensors, refusal, depth) ? number : -1;
+    return add_children(number, parts, finder, outputs, refusal, depth) ? number : -1;
   }
   std::vector<PyRef> children;
   if (PyTuple_Check(o) && (builtin_base(type) == &PyTuple_Type || !is_heap(type))) {
@@ -257,7 +294,7 @@ int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject
     n.index = -2;  // under construction: it cannot contain itself
     n.type = PyRef::borrow(reinterpret_cast<PyObject*>(type));
     const int number = push(std::move(n), o);
-    if (!add_children(number, children, finder, tensors, refusal, depth)) return -1;
+    if (!add_children(number, children, finder, outputs, refusal, depth)) return -1;
     nodes_[static_cast<size_t>(number)].index = -1;
     return number;
   }
@@ -265,7 +302,7 @@ int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i)
       children.push_back(PyRef::borrow(PyList_GET_ITEM(o, i)));
     const int number = push({Kind::List}, o);
-    return add_children(number, children, finder, tensors, refusal, depth) ? number : -1;
+    return add_children(number, children, finder, outputs, refusal, depth) ? number : -1;
   }
   if (type == &PyDict_Type) {
     std::vector<PyRef> keys;
@@ -282,7 +319,7 @@ int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject
     RecipeNode n{Kind::Dict};
     n.object = tuple_of(keys);
     const int number = push(std::move(n), o);
-    return add_children(number, children, finder, tensors, refusal, depth) ? number : -1;
+    return add_children(number, children, finder, outputs, refusal, depth) ? number : -1;
   }
   if (type == &PySet_Type) {
     PyObject* item;
@@ -294,12 +331,12 @@ int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject
       return -1;
     }
     const int number = push({Kind::Set}, o);
-    return add_children(number, children, finder, tensors, refusal, depth) ? number : -1;
+    return add_children(number, children, finder, outputs, refusal, depth) ? number : -1;
   }
-  return add_instance(o, finder, tensors, refusal, depth);
+  return add_instance(o, finder, outputs, refusal, depth);
 }
 
-int Recipe::add_instance(PyObject* o, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+int Recipe::add_instance(PyObject* o, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
                          std::string& refusal, int depth) {
   PyTypeObject* type = Py_TYPE(o);
   PyTypeObject* base = builtin_base(type);
@@ -308,20 +345,24 @@ int Recipe::add_instance(PyObject* o, const ObjectFinder& finder, std::vector<Py
     return -1;
   }
   const bool known_base = base == &PyBaseObject_Type || base == &PyDict_Type ||
-                          base == ordered_dict() || base == &PyList_Type;
+                          base == ordered_dict() || base == &PyList_Type || is_defaultdict(base);
   PyRef del = PyRef::steal(PyUnicode_InternFromString("__del__"));
-  if (!known_base || (!is_heap(type) && type != ordered_dict()) ||
+  if (!known_base || (!is_heap(type) && type != ordered_dict() && !is_defaultdict(type)) ||
       _PyType_Lookup(type, del.get()) != nullptr) {
     refusal = std::string("holds a ") + type->tp_name + ", which cannot be made again";
     return -1;
   }
   std::vector<PyRef> names, values;
   add_attributes(o, names, values);
+  if (is_defaultdict(base)) {
+    names.push_back(PyRef::steal(PyUnicode_InternFromString("default_factory")));
+    values.push_back(PyRef::steal(PyObject_GetAttr(o, names.back().get())));
+  }
   RecipeNode n{Kind::Instance};
   n.type = PyRef::borrow(reinterpret_cast<PyObject*>(type));
   n.object = tuple_of(names);
   const int number = push(std::move(n), o);
-  if (!add_children(number, values, finder, tensors, refusal, depth)) return -1;
+  if (!add_children(number, values, finder, outputs, refusal, depth)) return -1;
   if (base == &PyBaseObject_Type) return number;
   // What the builtin base holds, as a dict or list of its own.
   PyRef contents;
@@ -330,7 +371,7 @@ int Recipe::add_instance(PyObject* o, const ObjectFinder& finder, std::vector<Py
   } else {
     contents = PyRef::steal(PyDict_New());
     PyRef items = PyRef::steal(
-        base == &PyDict_Type
+        base != ordered_dict()
             ? PyDict_Items(o)
             : PyObject_CallMethod(reinterpret_cast<PyObject*>(ordered_dict()), "items", "O", o));
     PyRef list = items ? PyRef::steal(PySequence_List(items.get())) : PyRef();
@@ -340,7 +381,7 @@ int Recipe::add_instance(PyObject* o, const ObjectFinder& finder, std::vector<Py
     }
     if (!list) PyErr_Clear();
   }
-  const int inner = add_at(contents.get(), finder, tensors, refusal, depth + 1);
+  const int inner = add_at(contents.get(), finder, outputs, refusal, depth + 1);
   if (inner < 0) return -1;
   nodes_[static_cast<size_t>(number)].contents = inner;
   return number;
@@ -402,14 +443,8 @@ int Recipe::traverse(visitproc visit, void* arg) const {
 // ------------------------------------------------------------------------------------------
 
 Recipe::Making::Making(const Recipe& recipe, const std::vector<at::Tensor>& outputs,
-                       PyObject* const* args, const std::vector<PyRef>& slots,
-                       const std::vector<PyRef>& numbers)
-    : recipe_(recipe),
-      outputs_(outputs),
-      args_(args),
-      slots_(slots),
-      numbers_(numbers),
-      made_(recipe.nodes_.size()) {}
+                       PyObject* const* args, const std::vector<PyRef>& slots)
+    : recipe_(recipe), outputs_(outputs), args_(args), slots_(slots), made_(recipe.nodes_.size()) {}
 
 PyObject* Recipe::Making::get(int node) {
   PyRef& made = made_[static_cast<size_t>(node)];
@@ -434,7 +469,7 @@ PyRef Recipe::Making::make(int node) {
     case Kind::Located:
       return PyRef::steal(recipe_.locators_[static_cast<size_t>(n.index)].find(args_, slots_));
     case Kind::Number:
-      return numbers_[static_cast<size_t>(n.index)];
+      return PyRef::steal(number_in(outputs_[static_cast<size_t>(n.index)]));
     case Kind::List:
       return PyRef::steal(PyList_New(0));
     case Kind::Dict:
@@ -445,6 +480,20 @@ PyRef Recipe::Making::make(int node) {
       PyObject* function = get(n.children[0]);
       PyObject* self = function != nullptr ? get(n.children[1]) : nullptr;
       return PyRef::steal(self != nullptr ? PyMethod_New(function, self) : nullptr);
+    }
+    case Kind::Cell:
+      return PyRef::steal(PyCell_New(nullptr));
+    case Kind::Closure: {
+      PyRef function = PyRef::steal(PyFunction_New(n.object.get(), n.type.get()));
+      PyRef cells = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(n.children.size())));
+      for (size_t i = 0; cells && i < n.children.size(); ++i) {
+        PyObject* cell = get(n.children[i]);
+        if (cell == nullptr) return {};
+        PyTuple_SET_ITEM(cells.get(), static_cast<Py_ssize_t>(i), Py_NewRef(cell));
+      }
+      if (!function || !cells) return {};
+      if (!n.children.empty() && PyFunction_SetClosure(function.get(), cells.get()) < 0) return {};
+      return function;
     }
     case Kind::Tuple: {
       PyRef items = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(n.children.size())));
@@ -490,6 +539,10 @@ bool Recipe::Making::fill(const RecipeNode& n, PyObject* object) {
       return true;
     case Kind::Dict:
       return fill_contents(n, object);
+    case Kind::Cell: {
+      PyObject* content = n.children.empty() ? nullptr : get(n.children[0]);
+      return n.children.empty() || (content != nullptr && PyCell_Set(object, content) == 0);
+    }
     case Kind::Instance:
       for (size_t i = 0; i < n.children.size(); ++i) {
         PyObject* value = get(n.children[i]);

@@ -4,8 +4,8 @@
 // A recipe is one directed graph for all of a call's values, so that what was one object in the
 // recorded run is one object again, however often it was stored. Tensors are outputs of the
 // program, inputs, or objects that the guards fix; older objects are named by where they are found;
-// numbers may be computed (watch/arithmetic.h); everything that the call made itself is built anew,
-// without running any of its class's code.
+// numbers that the program computes are outputs as well; everything that the call made itself is
+// built anew, without running any of its class's code.
 #pragma once
 
 #include <Python.h>
@@ -39,6 +39,7 @@ class ObjectFinder {
   // kind None if the object is not older than the call.
   Locator locate(PyObject* object) const;
   bool is_older(PyObject* object) const;
+  bool is_number(PyObject* object) const { return seen_.number_objects.count(object) != 0; }
 
  private:
   void add_argument(PyObject* object, size_t index, std::vector<PyRef>& steps, int depth);
@@ -49,9 +50,9 @@ class ObjectFinder {
 struct RecipeNode {
   enum class Kind : uint8_t {
     Output,    // tensor number `index` of the program's outputs
+    Number,    // the number in that output, a float64 or int64 without dimensions
     Constant,  // `object`
     Located,   // locators[index]
-    Number,    // node `index` of Arithmetic
     Tuple,     // `children`, made as a `type`
     List,
     Dict,  // children: values; `object`: the tuple of keys
@@ -59,6 +60,8 @@ struct RecipeNode {
     Instance,  // of class `type`: children are the values of the attributes named in `object`, then
                // `contents`, a node with what the builtin base class holds
     Method,    // children: function, self
+    Closure,   // code `object`, globals `type`; children: the cells
+    Cell,      // children: its content, or nothing
   } kind;
   int index = -1;
   std::vector<int> children{};
@@ -69,11 +72,14 @@ struct RecipeNode {
 
 class Recipe {
  public:
-  // Adds what is needed for `object`; the node's number, or -1 with `refusal` set. Tensors are
-  // appended to `tensors` (borrowed).
-  int add(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+  // Adds what is needed for `object`; the node's number, or -1 with `refusal` set. What the program
+  // has to give is appended to `outputs` (borrowed): tensors, and numbers of
+  // Observation::number_objects.
+  int add(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
           std::string& refusal);
-  int add_number(int node);
+  // A hook: as `add`, but a function that the call made, over variables of the call, is made again.
+  int add_hook(PyObject* hook, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
+               std::string& refusal);
   // As Python with $0, $1, ... for tensors; "" if it has no literal form.
   std::string expression(int node) const;
   int traverse(visitproc visit, void* arg) const;
@@ -82,7 +88,7 @@ class Recipe {
   class Making {
    public:
     Making(const Recipe& recipe, const std::vector<at::Tensor>& outputs, PyObject* const* args,
-           const std::vector<PyRef>& slots, const std::vector<PyRef>& numbers);
+           const std::vector<PyRef>& slots);
     // Borrowed, kept by this; nullptr with an exception set.
     PyObject* get(int node);
 
@@ -94,18 +100,17 @@ class Recipe {
     const std::vector<at::Tensor>& outputs_;
     PyObject* const* args_;
     const std::vector<PyRef>& slots_;
-    const std::vector<PyRef>& numbers_;
     std::vector<PyRef> made_;
   };
 
  private:
   int push(RecipeNode node, PyObject* object);
-  int add_instance(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+  int add_instance(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
                    std::string& refusal, int depth);
-  int add_at(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
+  int add_at(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
              std::string& refusal, int depth);
   bool add_children(int node, const std::vector<PyRef>& objects, const ObjectFinder& finder,
-                    std::vector<PyObject*>& tensors, std::string& refusal, int depth);
+                    std::vector<PyObject*>& outputs, std::string& refusal, int depth);
 
   std::vector<RecipeNode> nodes_;
   std::vector<Locator> locators_;

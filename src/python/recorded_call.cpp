@@ -107,6 +107,8 @@ class RecordedCall {
     NumberRecorder numbers(recorder);
     watch_options.numbers = &numbers;
     watch_options.varying = &state_.varying;
+    FunctionCalls functions(recorder);
+    watch_options.functions = &functions;
     const std::vector<PyObject*> args = follow_numbers(*entry, numbers, watch_options);
     {
       record::Recorder::Scope scope(recorder);
@@ -130,7 +132,7 @@ class RecordedCall {
     state_.last_record_milliseconds = entry->record_milliseconds;
     const uint64_t executors_generation = exec::generation_of(state_.options.executors);
     try {
-      compile(recorder, *entry, seen, result.get());
+      compile(recorder, *entry, seen, functions, result.get());
       entry->python = std::move(seen.guards);
       check_after_run(*entry);
     } catch (const exec::ExecutorError& e) {
@@ -185,9 +187,12 @@ class RecordedCall {
       NumberInput input;
       for (auto [n, argument] : argument_numbers_)
         if (n == node) input.argument = static_cast<int32_t>(argument);
-      for (auto [n, guard] : seen.numbers)
-        if (n == node) input.guard = static_cast<int64_t>(guard);
-      if (input.argument < 0 && input.guard < 0)
+      for (const NumberRead& read : seen.numbers) {
+        if (read.node != node) continue;
+        input.guard = read.guard;
+        input.slot = read.slot;
+      }
+      if (input.argument < 0 && input.guard < 0 && input.slot < 0)
         throw InternalError("a number of the program comes from nowhere");
       entry.numbers.push_back(input);
     }
@@ -289,7 +294,8 @@ class RecordedCall {
     }
   }
 
-  void compile(record::Recorder& recorder, Entry& entry, Observation& seen, PyObject* result) {
+  void compile(record::Recorder& recorder, Entry& entry, Observation& seen,
+               FunctionCalls& functions, PyObject* result) {
     const auto start = Clock::now();
     follow_changes(seen);
     for (const auto& r : seen.refusals) throw fulgurite::Refusal("FG-200", place(r.where) + r.what);
@@ -312,7 +318,7 @@ class RecordedCall {
     if (!(Modes::now() == entry.modes))
       throw fulgurite::Refusal("FG-210", "the call changes a mode for its caller: " +
                                              Modes::now().difference(entry.modes));
-    bool has_effects = seen.result_number >= 0 || !seen.arithmetic.empty();
+    bool has_effects = gives_numbers(seen, result);
     for (const Effect& e : seen.effects) {
       if (e.kind == EffectKind::Backward) {
         touches_grad = true;
@@ -333,6 +339,10 @@ class RecordedCall {
       has_effects = true;
     }
 
+    if (entry.writes_leaves && !functions.sites.empty())
+      throw fulgurite::Refusal("FG-190",
+                               "applies autograd.Functions, and writes a leaf that requires grad");
+    has_effects = has_effects || fills_contexts(functions);
     std::vector<PyObject*> output_objects;
     const size_t given = all_arguments();
     std::string expression;
@@ -342,7 +352,7 @@ class RecordedCall {
             "FG-188",
             "the function writes a leaf that requires grad in place, and stores "
             "something outside");
-      entry.effects = Effects::of(seen, result, args_, given, output_objects);
+      entry.effects = Effects::of(seen, result, args_, given, functions.sites, output_objects);
       entry.has_effects = true;
       expression = entry.effects.result_expression();
     } else {
@@ -352,7 +362,9 @@ class RecordedCall {
       expression = entry.result.expression();
     }
     std::vector<at::Tensor> outputs;
-    for (PyObject* o : output_objects) outputs.push_back(tensor_of(o));
+    for (PyObject* o : output_objects)
+      outputs.push_back(is_any_tensor(o) ? tensor_of(o)
+                                         : number_output(recorder, o, seen.number_objects.at(o)));
 
     for (size_t i = 0; i < recorder.externals().size(); ++i) {
       const auto* impl = recorder.externals()[i].tensor.unsafeGetTensorImpl();
@@ -416,7 +428,11 @@ class RecordedCall {
     entry.aliases = run::AliasGuard(all);
     entry.check_aliases = entry.aliases.any() || entry.writes_leaves ||
                           lowered.functional->epilogue < lowered.functional->binds.size();
-    entry.program = std::make_shared<run::Compiled>(std::move(lowered));
+    for (const SlotGuard& s : entry.slot_tensors)
+      entry.geometry = entry.geometry * 31 + std::hash<std::string>()(s.guard.describe());
+    if (!functions.sites.empty())
+      entry.functions = std::make_shared<const PythonFunctions>(std::move(functions.sites));
+    entry.program = std::make_shared<run::Compiled>(std::move(lowered), entry.functions);
     entry.compile_milliseconds = milliseconds_since(start);
   }
 
@@ -427,6 +443,32 @@ class RecordedCall {
       if (b.grad_mode || b.op == prims::set_requires_grad()) return;
     for (run::TensorGuard& guard : entry.tensors) guard.allow_any_requires_grad();
     for (SlotGuard& s : entry.slot_tensors) s.guard.allow_any_requires_grad();
+  }
+
+  // Whether a context holds more than what eager's own code puts there.
+  static bool fills_contexts(const FunctionCalls& functions) {
+    for (const FunctionSite& site : functions.sites) {
+      PyObject** attributes = _PyObject_GetDictPtr(site.context.get());
+      const bool any =
+          attributes != nullptr && *attributes != nullptr && PyDict_GET_SIZE(*attributes) > 0;
+      if (any || !site.hooks.empty()) return true;
+    }
+    return false;
+  }
+
+  // Whether a number of the program is in the result.
+  static bool gives_numbers(const Observation& seen, PyObject* result, int depth = 0) {
+    if (seen.number_objects.empty() || is_any_tensor(result)) return false;
+    if (seen.number_objects.count(result) != 0) return true;
+    if (PyList_CheckExact(result) || PyTuple_Check(result)) {
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); ++i)
+        if (depth > 16 || gives_numbers(seen, PySequence_Fast_GET_ITEM(result, i), depth + 1))
+          return true;
+      return false;
+    }
+    // Whatever else is built may hold some.
+    return !PyFloat_Check(result) && !PyLong_Check(result) && !PyUnicode_Check(result) &&
+           result != Py_None;
   }
 
   // The trace has each tensor once; a tensor given twice is one input. The entry must know which.

@@ -41,6 +41,11 @@ void fallback(const c10::OperatorHandle& op, DispatchKeySet ks, Stack* stack) {
     op.redispatchBoxed(below, stack);
     return;
   }
+  // Inside a torch.func transform: what the operator does one level further out comes back here.
+  if (c10::impl::tls_is_dispatch_key_included(DispatchKey::FuncTorchDynamicLayerBackMode)) {
+    op.redispatchBoxed(below, stack);
+    return;
+  }
   Recorder::Impl& r = recorder->impl();
   if (!r.opened.empty()) r.use_opened_leaves(stack, op.schema().arguments().size());
   if (r.nesting > 0) {

@@ -90,16 +90,6 @@ c10::TypePtr element_type(const c10::TypePtr& type) {
                                              : nullptr;
 }
 
-bool has_gradient(const Bind& bind, const std::vector<ir::Value>& values) {
-  bool any = false;
-  if (bind.grad_mode)
-    for_each_result(bind, [&](ValueId id) {
-      const ir::Value& v = values[static_cast<size_t>(id)];
-      any = any || (v.is_tensor() && v.tensor().requires_grad);
-    });
-  return any;
-}
-
 // Whether the shapes of the results are fixed by other arguments than numbers.
 bool has_shape_of_its_own(const Bind& bind) {
   bool tensor = false;
@@ -109,6 +99,22 @@ bool has_shape_of_its_own(const Bind& bind) {
 }
 
 }  // namespace
+
+namespace {
+NumberHook hook_of_numbers = nullptr;
+}
+void set_number_hook(NumberHook hook) { hook_of_numbers = hook; }
+NumberHook number_hook() { return hook_of_numbers; }
+
+bool has_gradient(const Bind& bind, const std::vector<ir::Value>& values) {
+  bool any = false;
+  if (bind.grad_mode)
+    for_each_result(bind, [&](ValueId id) {
+      const ir::Value& v = values[static_cast<size_t>(id)];
+      any = any || (v.is_tensor() && v.tensor().requires_grad);
+    });
+  return any;
+}
 
 bool has_constant_number(const Bind& bind) {
   const auto& formal = bind.op.schema().arguments();
@@ -149,8 +155,6 @@ std::optional<size_t> argument_of(const Bind& bind, const std::vector<ir::Value>
   if (place.element < 0) {
     const TypeKind kind = kind_of(type);
     if (!takes_numbers(kind) || !same_number(*constant, value)) return std::nullopt;
-    // Gradient formulas take numbers for constants, but tensors for values.
-    if (kind != TypeKind::TensorType && has_gradient(bind, values)) return std::nullopt;
     return k;
   }
   const c10::TypePtr element = element_type(type);

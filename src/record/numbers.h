@@ -48,6 +48,7 @@ class Numbers {
   void fix(int node);
 
   bool is_free(int node) const;
+  bool is_fixed(int node) const { return !is_free(node); }
   const c10::IValue& value(int node) const { return nodes_[static_cast<size_t>(node)].value; }
 
   enum class Kind : uint8_t { Input, Read, Constant, Calculation };
@@ -79,6 +80,15 @@ class Numbers {
   std::vector<Use> uses_;
   std::vector<Check> checks_;
 };
+
+// Which values a number must not have where it varies in the gradient of `bind`; nothing if it
+// cannot vary there (passes/number_rules.h, which is a layer above).
+using NumberHook = std::optional<std::vector<c10::IValue>> (*)(const ir::Bind& bind,
+                                                               const std::vector<ir::Value>& values,
+                                                               size_t argument);
+void set_number_hook(NumberHook hook);
+NumberHook number_hook();
+bool has_gradient(const ir::Bind& bind, const std::vector<ir::Value>& values);
 
 // The argument of `bind` that the number at `place` became; nothing if that is not beyond doubt.
 std::optional<size_t> argument_of(const ir::Bind& bind, const std::vector<ir::Value>& values,

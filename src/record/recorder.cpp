@@ -1,6 +1,12 @@
 // Operators as they come: what is noted of each.
 #include "record/recorder.h"
 
+#include <ATen/ops/full.h>
+
+#include <cmath>
+
+#include "ir/schema_args.h"
+#include "ops/number_prims.h"
 #include "record/recorder_impl.h"
 
 namespace fulgurite::record {
@@ -11,8 +17,9 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   const auto& schema = op.schema();
   ++operators;
   update_position();
-  if (c10::InferenceMode::is_enabled() != ambient_inference)
-    refuse("FG-132", "inference mode is switched inside the function, which is not compiled yet");
+  const bool switched = c10::InferenceMode::is_enabled() != ambient_inference;
+  if (switched && ambient_inference)
+    refuse("FG-132", "inference mode is left inside the function, which is not compiled yet");
   if (open_written_leaves(op, *stack)) {
     use_opened_leaves(stack, schema.arguments().size());
     if (ops::writes_out_argument(op)) return write_out_arguments(op, stack);
@@ -59,6 +66,7 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
     index = binds.size();
     binds.push_back(std::move(p));
   }
+  if (switched) in_inference.insert(static_cast<int32_t>(index));
   if (key_stays_on || ruled)
     for (size_t a : ops::written_arguments(binds[index].bind))
       ir::for_each_value(binds[index].bind.args[a],
@@ -70,85 +78,6 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
     for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); ++i)
       if ((*stack)[i].isTensor()) fresh.allocated((*stack)[i].toTensor());
   expect_results(index, *stack);
-}
-
-// Some composites allocate with empty* and fill the memory without dispatching anything.
-bool Recorder::Impl::filled_behind_our_back(const Op& op, const Stack& stack, size_t first_bind) {
-  const size_t count = op.schema().returns().size();
-  for (size_t i = stack.size() - count; i < stack.size(); ++i) {
-    if (!stack[i].isTensor()) continue;
-    const at::Tensor& t = stack[i].toTensor();
-    if (!t.defined() || t.numel() == 0) continue;
-    const ValueId id = find(t);
-    if (id == kNoValue) return true;
-    const int32_t producer = facts[id].producer;
-    if (producer < static_cast<int32_t>(first_bind)) continue;
-    if (!ops::leaves_memory_uninitialised(binds[producer].bind.op)) continue;
-    bool written = false;
-    for (size_t q = producer + 1; q < binds.size() && !written; ++q) {
-      if (!binds[q].bind.op.schema().is_mutable()) continue;
-      ir::for_each_arg(binds[q].bind, [&](ValueId a) {
-        written = written || facts[a].storage == facts[id].storage;
-      });
-    }
-    if (!written) return true;
-  }
-  return false;
-}
-
-void Recorder::Impl::composite(const c10::OperatorHandle& handle, DispatchKeySet below,
-                               Stack* stack) {
-  const Op op(handle);
-  update_position();
-  const size_t arg_count = op.schema().arguments().size();
-  const size_t first_bind = binds.size();
-  Stack saved(stack->end() - static_cast<std::ptrdiff_t>(arg_count), stack->end());
-  ir::Region r{op, arguments(*stack, arg_count), {}, location(), region, position.module};
-  const auto region_id = static_cast<int32_t>(regions.size());
-  regions.push_back(std::move(r));
-  region_dead.push_back(false);
-  const int32_t outer = region;
-  region = region_id;
-  try {
-    handle.redispatchBoxed(below, stack);
-  } catch (...) {
-    region = outer;
-    throw;
-  }
-  region = outer;
-  if (ops::reads_integers(op))
-    refuse(
-        "FG-133",
-        op.id() +
-            " reads the numbers in an integer tensor without an operator that could be recorded");
-  if (filled_behind_our_back(op, *stack, first_bind)) {
-    for (size_t i = first_bind; i < binds.size(); ++i) binds[i].dead = true;
-    for (size_t i = region_id; i < regions.size(); ++i) region_dead[i] = true;
-    PendingBind p{ir::Bind{op,
-                           regions[region_id].args,
-                           {},
-                           regions[region_id].location,
-                           region,
-                           c10::GradMode::is_enabled()}};
-    const auto index = static_cast<int32_t>(binds.size());
-    results(p, index, *stack);
-    binds.push_back(std::move(p));
-    return;
-  }
-  const size_t count = op.schema().returns().size();
-  for (size_t i = stack->size() - count; i < stack->size(); ++i) {
-    const IValue& v = (*stack)[i];
-    if (v.isTensor() && v.toTensor().defined()) {
-      regions[region_id].results.emplace_back(find(v.toTensor()));
-    } else if (v.isTensorList()) {
-      ValueList list;
-      for (const IValue& e : v.toListRef())
-        list.push_back(e.toTensor().defined() ? find(e.toTensor()) : kNoValue);
-      regions[region_id].results.emplace_back(std::move(list));
-    } else {
-      regions[region_id].results.emplace_back(kNoValue);
-    }
-  }
 }
 
 // -------------------------------------------------------------------------------------------
@@ -193,33 +122,112 @@ int Recorder::read_number(Mark since, const IValue& value) {
   return r.numbers.read(value, found, expectation);
 }
 
+// Inference mode is run as without gradients; only what it made tells the difference.
+void Recorder::Impl::refuse_inference_tensors(const std::vector<at::Tensor>& outputs,
+                                              const std::vector<ValueId>& ids) {
+  for (size_t i = 0; i < outputs.size() && !in_inference.empty(); ++i)
+    if (ids[i] != kNoValue &&
+        (outputs[i].is_inference() || in_inference.count(facts[ids[i]].producer) != 0))
+      refuse("FG-132",
+             "a tensor made in inference mode leaves the function, which is not compiled yet");
+}
+
+// torch.tensor(n): the tensor that was taken for a literal is filled with the number.
+bool Recorder::Impl::fill_literal(size_t first, size_t& index, const IValue& number) {
+  // (torch.tensor detaches it after it has been lifted.)
+  while (first < binds.size() && !ops::lifts_constant(binds[first].bind.op)) ++first;
+  if (first == binds.size() || first + 2 < binds.size()) return false;
+  ir::Bind& bind = binds[index = first].bind;
+  if (!std::holds_alternative<ValueId>(bind.args[0])) return false;
+  ir::Value& literal = values[std::get<ValueId>(bind.args[0])];
+  if (literal.kind != ir::ValueKind::Constant) return false;
+  const at::Tensor t = literal.constant;
+  const bool fits = number.isDouble() ? t.is_floating_point()
+                                      : at::isIntegralType(t.scalar_type(), /*includeBool=*/false);
+  if (t.dim() != 0 || !t.device().is_cpu() || !fits) return false;
+  const Pause pause;
+  const bool is_nan = number.isDouble() && std::isnan(number.toDouble());
+  if (!is_nan && !at::full({}, number.toScalar(), t.options()).equal(t)) return false;
+  static const Op full = Op::get("aten::full");
+  bind.op = full;
+  bind.args = {Arg(IValue(std::vector<int64_t>{})),
+               Arg(number),
+               Arg(IValue(t.scalar_type())),
+               Arg(IValue()),
+               Arg(IValue()),
+               Arg(IValue())};
+  literal.kind = ir::ValueKind::Result;  // of nobody
+  return true;
+}
+
+// Gradient formulas look at numbers that are no tensors for them.
+bool Recorder::Impl::may_vary_in_gradient(size_t index, size_t argument, int node) {
+  const ir::Bind& bind = binds[index].bind;
+  const c10::TypePtr& type = ir::full_type(bind.op.schema().arguments()[argument]);
+  if (ir::is_tensor_type(type) || !has_gradient(bind, values)) return true;
+  for (const Numbers::Use& u : numbers.uses())
+    if (u.bind == index) return false;  // one at a time
+  const auto excluded = number_hook() != nullptr && !numbers.is_fixed(node)
+                            ? number_hook()(bind, values, argument)
+                            : std::nullopt;
+  if (!excluded) return false;
+  for (const IValue& v : *excluded) {
+    const auto equal = prims::calculation(v.isInt() ? "int_eq" : "float_eq");
+    numbers.check(numbers.calculate(*equal, node, numbers.constant(v), IValue(false)), index,
+                  binds[index].bind.region, binds[index].bind.location);
+  }
+  return true;
+}
+
 void Recorder::use_numbers(Mark since, const std::vector<NumberPlace>& places) {
   Impl& r = *impl_;
   // The operator is the last one; before it an autograd kernel may have cloned what it saves.
   size_t index = r.binds.size();
-  bool plain = r.regions.size() == since.regions;
+  bool plain = true;
   for (size_t i = r.binds.size(); i-- > since.binds;) {
     if (r.binds[i].dead) continue;
-    const auto& op = r.binds[i].bind.op;
-    if (op == prims::expect_int() || op == prims::expect_float() || op == prims::expect_bool() ||
-        op == prims::expect_sizes())
-      continue;
+    if (ops::is_value_guard(r.binds[i].bind.op)) continue;
     if (index == r.binds.size()) {
       index = i;
+      // Not a part of a composite. (What read numbers for it may have been one.)
+      plain = r.binds[i].bind.region < static_cast<int32_t>(since.regions);
     } else {
       plain = plain && !has_constant_number(r.binds[i].bind);
     }
   }
   for (const NumberPlace& place : places) {
     std::optional<size_t> argument;
-    if (plain && index < r.binds.size())
+    const bool literal = place.element < 0 && (place.position == 0 || place.keyword == "data") &&
+                         r.fill_literal(since.binds, index, r.numbers.value(place.node));
+    if (literal) {
+      argument = 1;
+    } else if (plain && index < r.binds.size())
       argument = argument_of(r.binds[index].bind, r.values, place, r.numbers.value(place.node));
-    if (argument) {
+    if (argument && (literal || r.may_vary_in_gradient(index, *argument, place.node))) {
       r.numbers.use(index, *argument, place.element, place.node);
     } else {
       r.numbers.fix(place.node);
     }
   }
+}
+
+int Recorder::read_number_of(Mark since, const at::Tensor& tensor) {
+  Impl& r = *impl_;
+  const ValueId of = r.find(tensor);
+  ValueId found = kNoValue;
+  for (size_t i = since.binds; of != kNoValue && i < r.binds.size(); ++i) {
+    const ir::Bind& bind = r.binds[i].bind;
+    if (bind.args.empty() || bind.args[0] != Arg(of)) continue;
+    for_each_result(bind, [&](ValueId id) {
+      if (r.expectations.count(id) != 0) found = found == kNoValue ? id : -2;
+    });
+  }
+  if (found < 0) return -1;
+  const size_t expectation = r.expectations.at(found);
+  const auto* value = std::get_if<IValue>(&r.binds[expectation].bind.args[1]);
+  return value != nullptr && (value->isInt() || value->isDouble())
+             ? r.numbers.read(*value, found, expectation)
+             : -1;
 }
 
 void Recorder::check_number(int comparison) {
@@ -239,7 +247,12 @@ void Recorder::note_grad_access(const at::Tensor& leaf) {
   if (leaf.requires_grad() && leaf.is_leaf()) impl_->use(leaf);
 }
 
-void Recorder::note_requires_grad(const at::Tensor& t) { impl_->use(t); }
+void Recorder::note_requires_grad(const at::Tensor& t) {
+  // Of a torch.func transform: it does not outlive the transform, and the program has what is
+  // inside.
+  if (t.unsafeGetTensorImpl()->key_set().has(DispatchKey::FuncTorchGradWrapper)) return;
+  impl_->use(t);
+}
 
 void Recorder::note_grad_write(const at::Tensor& leaf) {
   impl_->use(leaf);

@@ -64,6 +64,15 @@ struct LeafGrad {
   bool defined_before;  // when the program came upon it
 };
 
+// A call of a custom autograd.Function that gave its outputs a history.
+struct FunctionCall {
+  std::string name;
+  std::vector<at::Tensor> inputs;   // tensors among the arguments, in order
+  std::vector<at::Tensor> outputs;  // tensors among what it returned, in order
+  std::vector<at::Tensor> saved;    // for backward, in order
+  std::vector<at::Tensor> dirty;    // mark_dirty
+};
+
 struct Recording {
   ir::TracePtr trace;               // inputs: those added, then the externals, then `numbers`
   std::vector<External> externals;  // in the order in which they are inputs
@@ -122,11 +131,19 @@ class Recorder {
   // Python set leaf.grad: what it is at the end is written by the trace, whatever it was.
   void note_grad_write(const at::Tensor& leaf);
 
+  // A custom Function was called; its operators are recorded already. The number of the call
+  // (prims.function), or -1 if it cannot be recorded (the recording is refused then).
+  int note_function(const FunctionCall& call);
+  // Something that is no operator bumped the version counter of t (mark_dirty without a history).
+  void note_version_bump(const at::Tensor& t);
+
   // What Python does with numbers (record/numbers.h).
   Numbers& numbers();
   Mark mark() const;
   // The one number that was read out of a tensor since then, if it is this value; else -1.
   int read_number(Mark since, const c10::IValue& value);
+  // The one number that was read out of this tensor since then; else -1.
+  int read_number_of(Mark since, const at::Tensor& tensor);
   // Since then one operator was called with these numbers.
   void use_numbers(Mark since, const std::vector<NumberPlace>& places);
   void check_number(int comparison);

@@ -108,13 +108,18 @@ struct Recorder::Impl {
   std::vector<OpenedLeaf> opened;
   std::vector<std::string> leaf_writes;
 
+  int functions = 0;  // calls of custom autograd.Functions
+
   std::unordered_set<const c10::StorageImpl*> written_with_grad;
   std::unordered_set<const c10::TensorImpl*> given;  // inputs and externals
   std::unordered_set<const c10::TensorImpl*> known_by_memory;
   bool ambient_inference = c10::InferenceMode::is_enabled();
+  std::unordered_set<int32_t>
+      in_inference;  // binds that ran in inference mode of the program's own
   FreshMemory fresh;
-  int nesting = 0;      // inside how many leaf operators that keep the key on
-  int32_t region = -1;  // innermost open region
+  bool contents_expected = false;  // in a composite whose integers are guarded
+  int nesting = 0;                 // inside how many leaf operators that keep the key on
+  int32_t region = -1;             // innermost open region
   size_t next_result = 0;
   size_t operators = 0;
   Position position;
@@ -270,7 +275,8 @@ struct Recorder::Impl {
     if (t.grad_fn() != nullptr && written_with_grad.count(facts[id].storage) > 0) return id;
     if (t.grad_fn() != nullptr) {
       refuse("FG-120",
-             "a tensor got its history from a custom autograd Function, which is not compiled yet");
+             "a tensor got its history from something that is no operator, such as a C++ autograd "
+             "Function");
       return id;
     }
     PendingBind p{ir::Bind{prims::set_requires_grad(),
@@ -463,7 +469,12 @@ struct Recorder::Impl {
     if (fresh.empty() || ops::ignores_contents(op)) return;
     const size_t count = op.schema().arguments().size();
     auto one = [&](const at::Tensor& t, size_t argument) {
-      if (!fresh.has(t) || !fresh.take(t) || ops::overwrites_argument(op, argument)) return;
+      if (!fresh.has(t)) return;
+      const bool unwritten = fresh.take(t);
+      if (ops::overwrites_argument(op, argument)) return;
+      // C++ code wrote it, out of numbers that are guarded.
+      if (!unwritten && contents_expected) fill_with_constant(t);
+      if (!unwritten) return;
       static const Op zero = Op::get("aten::zero_");
       push(zero, {Arg(use(t))});
       const auto index = static_cast<int32_t>(binds.size() - 1);
@@ -479,8 +490,20 @@ struct Recorder::Impl {
   }
 
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
+  bool fill_literal(size_t first, size_t& index, const IValue& number);
+  bool may_vary_in_gradient(size_t index, size_t argument, int node);
+  void refuse_inference_tensors(const std::vector<at::Tensor>& outputs,
+                                const std::vector<ValueId>& ids);
   void composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
-  bool filled_behind_our_back(const Op& op, const Stack& stack, size_t first_bind);
+  // composite.cpp
+  bool filled_behind_our_back(const at::Tensor& t, size_t first_bind);
+  bool takes(const ir::Bind& bind, const c10::StorageImpl* storage) const;
+  bool keeps_whole(const Op& op, const Stack& stack, size_t first_bind);
+  void expect_contents(const Op& op, const Stack& arguments);
+  void drop_needless_guards(size_t first_guard, size_t first_part);
+  void fill_with_constants(const Op& op, const Stack& stack, size_t first_part);
+  void fill_with_constant(const at::Tensor& t);
+  ValueId constant(const at::Tensor& t);
 };
 
 }  // namespace fulgurite::record

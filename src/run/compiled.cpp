@@ -57,25 +57,45 @@ ir::ValueId input_behind(const ir::Trace& t, ir::ValueId id) {
   return id;
 }
 
-// The backward before it was reinplaced.
-ir::TracePtr claimed_backward(const passes::Lowered& parts) {
-  for (auto s = parts.backward_stages.rbegin(); s != parts.backward_stages.rend(); ++s)
-    if (s->name == "claim") return s->trace;
-  return parts.differentiable_backward;
+// PyTorch's gradients are linear in the cotangents; a user's rule need not be.
+bool is_linear(const passes::GradientPart& part) {
+  return std::none_of(part.user_rules.begin(), part.user_rules.end(),
+                      [](const auto& rule) { return rule != nullptr; });
 }
 
-// PyTorch's gradients are linear in the cotangents; a user's rule need not be.
-bool is_linear(const passes::Lowered& parts) {
-  return std::none_of(parts.user_rules.begin(), parts.user_rules.end(),
-                      [](const auto& rule) { return rule != nullptr; });
+std::vector<ir::ValueId> all_attached(const passes::Lowered& parts) {
+  std::vector<ir::ValueId> ids;
+  for (const passes::GradientPart& p : parts.parts)
+    ids.insert(ids.end(), p.attached.begin(), p.attached.end());
+  return ids;
+}
+
+// By value: an input that the program writes.
+std::vector<bool> overwritten_inputs(const passes::Lowered& parts) {
+  const ir::Trace& t = *parts.forward;
+  std::vector<bool> overwritten(t.values.size(), false);
+  for (const ir::Bind& bind : t.binds) {
+    if (bind.op == prims::set_grad()) continue;
+    for (size_t a : ops::written_arguments(bind))
+      ir::for_each_value(bind.args[a], [&](ir::ValueId written) {
+        const ir::ValueId id = input_behind(t, written);
+        for (ir::ValueId input : t.inputs)
+          if (input == id ||
+              (t.value(id).storage >= 0 && t.value(id).storage == t.value(input).storage))
+            overwritten[input] = true;
+      });
+  }
+  for (const passes::LeafWrite& w : parts.leaf_writes)
+    if (t.value(w.destination).kind == ir::ValueKind::Input) overwritten[w.destination] = true;
+  return overwritten;
 }
 
 }  // namespace
 
-Compiled::Compiled(Parts parts)
-    : parts_(std::move(parts)), rules_generation_(parts_.rules_generation) {
+Compiled::Compiled(Parts parts, std::shared_ptr<const FunctionHost> host)
+    : parts_(std::move(parts)), rules_generation_(parts_.rules_generation), host_(std::move(host)) {
   const ir::Trace& t = *parts_.forward;
-  std::vector<ir::ValueId> keep = all_used_after_core(t, parts_.attached);
+  std::vector<ir::ValueId> keep = all_used_after_core(t, all_attached(parts_));
   for (const passes::LeafWrite& w : parts_.leaf_writes)
     keep.insert(keep.end(), {w.result, w.source});
   core_ = std::make_unique<Plan>(t, 0, t.epilogue, keep);
@@ -83,41 +103,40 @@ Compiled::Compiled(Parts parts)
   for (size_t id = 0; id < t.values.size(); ++id)
     if (t.values[id].kind == ir::ValueKind::Constant)
       constants_.emplace_back(static_cast<ir::ValueId>(id), t.values[id].constant);
-  if (!has_gradient()) return;
-  backward_ = std::make_unique<BackwardProgram>(claimed_backward(parts_), parts_.backward,
-                                                is_linear(parts_));
+  history_ = history_plan(parts_);
   keeps_random_state_ = core_->draws_random_numbers();
-  overwritten_.assign(t.inputs.size(), false);
-  for (const ir::Bind& bind : t.binds)
-    for (size_t a : ops::written_arguments(bind))
-      ir::for_each_value(bind.args[a], [&](ir::ValueId written) {
-        const ir::ValueId id = input_behind(t, written);
-        for (size_t k = 0; k < t.inputs.size(); ++k)
-          if (t.inputs[k] == id ||
-              (t.value(id).storage >= 0 && t.value(id).storage == t.value(t.inputs[k]).storage))
-            overwritten_[k] = overwritten_[k] || !(bind.op == prims::set_grad());
-      });
-  for (const passes::LeafWrite& w : parts_.leaf_writes)
-    for (size_t k = 0; k < t.inputs.size(); ++k)
-      overwritten_[k] = overwritten_[k] || t.inputs[k] == w.destination;
-  for (ir::ValueId id : t.saved) {
+  overwritten_ = overwritten_inputs(parts_);
+  for (const passes::GradientPart& p : parts_.parts) nodes_.push_back(node_program(p));
+}
+
+NodeProgram Compiled::node_program(const passes::GradientPart& part) const {
+  const ir::Trace& t = *parts_.forward;
+  NodeProgram out;
+  out.part = &part;
+  out.backward =
+      std::make_unique<BackwardProgram>(part.claimed_backward, part.backward, is_linear(part));
+  for (const ir::Bind& x : part.functional->binds)
+    out.draws_random_numbers = out.draws_random_numbers || ops::is_random(x.op);
+  for (ir::ValueId id : part.saved) {
     SavedSlot s{SavedSlot::Kind::Intermediate, id};
     if (!t.value(id).is_tensor()) {
       s.kind = SavedSlot::Kind::Number;
-      saves_numbers_ = true;
+      out.saves_numbers = true;
     } else if (t.value(id).kind == ir::ValueKind::Input) {
       s.kind = SavedSlot::Kind::Input;
-    } else if (std::find(parts_.attached.begin(), parts_.attached.end(), id) !=
-               parts_.attached.end()) {
+    } else if (std::find(part.attached.begin(), part.attached.end(), id) != part.attached.end()) {
       s.kind = SavedSlot::Kind::Output;
+    } else if (std::find(part.inputs.begin(), part.inputs.end(), id) != part.inputs.end()) {
+      s.kind = SavedSlot::Kind::Input;  // from another part, or from a Function
     } else {
       const ir::ValueId of = copied_by(t, id);
-      for (size_t k = 0; k < t.inputs.size(); ++k)
-        if (t.inputs[k] == of && overwritten_[k]) s.copy_of = static_cast<int32_t>(k);
+      if (t.value(of).kind == ir::ValueKind::Input && overwritten_[static_cast<size_t>(of)])
+        s.copy_of = of;
       s.has_history = t.value(of).tensor().requires_grad;
     }
-    saved_.push_back(s);
+    out.saved.push_back(s);
   }
+  return out;
 }
 
 // The write-back gave the leaf itself; the caller gets a tensor that holds what was written.
@@ -151,14 +170,16 @@ void Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValu
   at::Tensor random_state;
   if (core_->draws_random_numbers()) random_state = default_random_state();
   try {
-    BelowAutograd below;
-    core_->run(frame);
+    {
+      BelowAutograd below;
+      core_->run(frame);
+    }
+    if (!parts_.leaf_writes.empty()) give_leaves_values_of_their_own(frame);
+    if (!history_.steps.empty()) attach(frame, random_state);
   } catch (...) {
     if (random_state.defined()) set_default_random_state(random_state);
     throw;
   }
-  if (!parts_.leaf_writes.empty()) give_leaves_values_of_their_own(frame);
-  if (has_gradient()) attach(frame, inputs, numbers, random_state);
   if (epilogue_->size() > 0) {
     UnderAutograd under;
     epilogue_->run(frame);
@@ -168,38 +189,53 @@ void Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValu
     outputs[k] = t.outputs[k] == ir::kNoValue ? at::Tensor() : frame[t.outputs[k]].toTensor();
 }
 
-void Compiled::attach(Frame& frame, const at::Tensor* const* inputs,
-                      const std::vector<c10::IValue>& numbers,
-                      const at::Tensor& random_state) const {
-  const ir::Trace& t = *parts_.forward;
-  auto node = c10::make_intrusive<CompiledBackward>(shared_from_this());
-  torch::autograd::edge_list edges;
-  edges.reserve(parts_.differentiable.size());
-  // Eager's graph does not reach inputs without a gradient.
-  for (size_t k = 0; k < parts_.differentiable.size(); ++k)
-    edges.push_back(backward_->trace().outputs[k] == ir::kNoValue
-                        ? torch::autograd::Edge()
-                        : torch::autograd::impl::gradient_edge(*inputs[parts_.differentiable[k]]));
-  node->set_next_edges(std::move(edges));
-  for (ir::ValueId id : parts_.attached) torch::autograd::set_history(frame[id].toTensor(), node);
-  node->saved.resize(saved_.size());
-  if (saves_numbers_) node->numbers.resize(saved_.size());
-  for (size_t k = 0; k < saved_.size(); ++k) {
-    const c10::IValue& v = frame[saved_[k].value];
-    if (saved_[k].kind == SavedSlot::Kind::Number) {
-      node->numbers[k] = v;
+void Compiled::attach(Frame& frame, const at::Tensor& random_state) const {
+  for (const HistoryStep& step : history_.steps) {
+    if (step.is_function) {
+      give_function_history(history_.functions[step.index], *host_, frame);
     } else {
-      node->saved[k] = SavedVariable(v.toTensor(), saved_[k].kind == SavedSlot::Kind::Output);
+      attach_part(step.index, frame, random_state);
     }
   }
-  const size_t tensors = t.inputs.size() - numbers.size();
-  node->input_numbers = numbers;
-  node->inputs.reserve(tensors);
-  node->versions.reserve(tensors);
-  for (size_t i = 0; i < tensors; ++i) {
-    node->inputs.push_back(overwritten_[i] ? at::Tensor() : *inputs[i]);
-    node->versions.push_back(
-        inputs[i]->is_inference() ? 0 : static_cast<uint32_t>(inputs[i]->_version()));
+}
+
+void Compiled::attach_part(size_t k, Frame& frame, const at::Tensor& random_state) const {
+  const NodeProgram& b = nodes_[k];
+  const passes::GradientPart& part = *b.part;
+  auto node = c10::make_intrusive<CompiledBackward>(shared_from_this(), b);
+  torch::autograd::edge_list edges;
+  edges.reserve(part.differentiable.size());
+  // Eager's graph does not reach inputs without a gradient.
+  for (size_t i = 0; i < part.differentiable.size(); ++i)
+    edges.push_back(
+        b.backward->trace().outputs[i] == ir::kNoValue
+            ? torch::autograd::Edge()
+            : torch::autograd::impl::gradient_edge(frame[part.differentiable[i]].toTensor()));
+  node->set_next_edges(std::move(edges));
+  for (ir::ValueId id : part.attached) {
+    if (!history_.functions.empty()) frame[id] = tensor_of_its_own(frame[id].toTensor());
+    torch::autograd::set_history(frame[id].toTensor(), node);
+  }
+  node->saved.resize(b.saved.size());
+  if (b.saves_numbers) node->numbers.resize(b.saved.size());
+  for (size_t s = 0; s < b.saved.size(); ++s) {
+    const c10::IValue& v = frame[b.saved[s].value];
+    if (b.saved[s].kind == SavedSlot::Kind::Number) {
+      node->numbers[s] = v;
+    } else {
+      node->saved[s] = SavedVariable(v.toTensor(), b.saved[s].kind == SavedSlot::Kind::Output);
+    }
+  }
+  node->inputs.reserve(part.inputs.size());
+  node->versions.reserve(part.inputs.size());
+  for (ir::ValueId id : part.inputs) {
+    if (!frame[id].isTensor()) {
+      node->input_numbers.push_back(frame[id]);
+      continue;
+    }
+    const at::Tensor& x = frame[id].toTensor();
+    node->inputs.push_back(overwritten_[static_cast<size_t>(id)] ? at::Tensor() : x);
+    node->versions.push_back(x.is_inference() ? 0 : static_cast<uint32_t>(x._version()));
   }
   if (keeps_random_state_) node->random_state = random_state;
 }

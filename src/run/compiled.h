@@ -6,8 +6,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +13,7 @@
 #include "ir/trace.h"
 #include "passes/pipeline.h"
 #include "run/backward_program.h"
+#include "run/history.h"
 #include "run/plan.h"
 
 namespace fulgurite::run {
@@ -23,15 +22,25 @@ namespace fulgurite::run {
 struct SavedSlot {
   enum class Kind : uint8_t { Input, Output, Intermediate, Number } kind;
   ir::ValueId value;  // of the forward trace
-  // An intermediate that is a copy of this input, which the call overwrites; -1 otherwise.
-  int32_t copy_of = -1;
+  // An intermediate that is a copy of this input, which the call overwrites; kNoValue otherwise.
+  ir::ValueId copy_of = ir::kNoValue;
   bool has_history = false;  // an intermediate that depends on inputs that require grad
+};
+
+// One node of the graph.
+struct NodeProgram {
+  const passes::GradientPart* part;  // of Compiled::parts()
+  std::unique_ptr<BackwardProgram> backward;
+  std::vector<SavedSlot> saved;
+  bool saves_numbers = false;
+  bool draws_random_numbers = false;  // the part of the forward, if it is run again
 };
 
 class Compiled : public std::enable_shared_from_this<Compiled> {
  public:
   using Parts = passes::Lowered;
-  explicit Compiled(Parts parts);
+  // `host`: for the calls of autograd.Functions in the program.
+  explicit Compiled(Parts parts, std::shared_ptr<const FunctionHost> host = nullptr);
 
   // Runs on `inputs` (arguments, then externals, as the trace has them) and `numbers` (the trace's
   // last inputs). Throws
@@ -46,25 +55,23 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
 
   const Parts& parts() const { return parts_; }
   const std::string& name() const { return parts_.forward->name; }
-  bool has_gradient() const { return parts_.backward != nullptr; }
-  const BackwardProgram& backward() const { return *backward_; }
-  const std::vector<SavedSlot>& saved() const { return saved_; }
   const Plan& core() const { return *core_; }
   const Plan& epilogue() const { return *epilogue_; }
 
  private:
   void give_leaves_values_of_their_own(Frame& frame) const;
-  void attach(Frame& frame, const at::Tensor* const* inputs,
-              const std::vector<c10::IValue>& numbers, const at::Tensor& random_state) const;
+  void attach(Frame& frame, const at::Tensor& random_state) const;
+  void attach_part(size_t part, Frame& frame, const at::Tensor& random_state) const;
+  NodeProgram node_program(const passes::GradientPart& part) const;
 
   Parts parts_;
   mutable std::atomic<uint64_t> rules_generation_;  // up to which the program is known to be fresh
   std::unique_ptr<Plan> core_, epilogue_;
-  std::unique_ptr<BackwardProgram> backward_;
-  std::vector<SavedSlot> saved_;
+  std::vector<NodeProgram> nodes_;  // by part
+  HistoryPlan history_;
+  std::shared_ptr<const FunctionHost> host_;
   std::vector<std::pair<ir::ValueId, at::Tensor>> constants_;
-  std::vector<bool> overwritten_;  // inputs that the call writes
-  bool saves_numbers_ = false;
+  std::vector<bool> overwritten_;    // by value: an input that the call writes
   bool keeps_random_state_ = false;  // for another forward under create_graph
 };
 

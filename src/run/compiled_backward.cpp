@@ -52,7 +52,7 @@ void CompiledBackward::release_variables() {
 Asked CompiledBackward::asked(const variable_list& gradients) {
   Asked a;
   for (const at::Tensor& g : gradients) a.cotangents.push_back(g.defined());
-  const auto& outputs = program->backward().trace().outputs;
+  const auto& outputs = node.backward->trace().outputs;
   for (size_t k = 0; k < outputs.size(); ++k)
     a.gradients.push_back(outputs[k] == ir::kNoValue || task_should_compute_output(k));
   return a;
@@ -65,9 +65,9 @@ variable_list CompiledBackward::apply(variable_list&& gradients) {
     return std::find(v.begin(), v.end(), false) == v.end();
   };
   std::shared_ptr<const BackwardPart> made;
-  const BackwardPart* part = &program->backward().whole();
+  const BackwardPart* part = &node.backward->whole();
   if (!all(a.cotangents) || !all(a.gradients)) {
-    made = program->backward().part(a);
+    made = node.backward->part(a);
     part = made.get();
   }
   check_not_freed(*part);
@@ -89,7 +89,7 @@ void CompiledBackward::check_not_freed(const BackwardPart& part) const {
 
 // The graph is not kept: what no other step needs goes.
 void CompiledBackward::free_saved(const BackwardPart& part) {
-  const BackwardProgram& backward = program->backward();
+  const BackwardProgram& backward = *node.backward;
   if (&part == &backward.whole()) {
     for (auto& s : saved) s.reset_data();
     inputs.clear();
@@ -104,7 +104,7 @@ void CompiledBackward::free_saved(const BackwardPart& part) {
 }
 
 at::Tensor CompiledBackward::unpack(size_t slot) {
-  const bool is_output = program->saved()[slot].kind == SavedSlot::Kind::Output;
+  const bool is_output = node.saved[slot].kind == SavedSlot::Kind::Output;
   return saved[slot].unpack(is_output ? getptr() : nullptr);
 }
 
@@ -113,7 +113,7 @@ variable_list CompiledBackward::apply_plan(const BackwardPart& part,
   const ir::Trace& t = *part.trace;
   Frame frame(part.plan->registers());
   load_constants(t, frame);
-  const auto& slots = program->saved();
+  const auto& slots = node.saved;
   for (size_t k = 0; k < slots.size(); ++k) {
     if (!part.takes[k]) continue;
     if (slots[k].kind == SavedSlot::Kind::Number) {
@@ -141,11 +141,11 @@ variable_list CompiledBackward::apply_plan(const BackwardPart& part,
 // The binds of the functional trace that compute the outputs which take part; and those that draw
 // random numbers, for the others to draw the same again.
 std::vector<bool> CompiledBackward::binds_for(const variable_list& gradients) const {
-  const auto& parts = program->parts();
-  const ir::Trace& t = *parts.functional;
+  const passes::GradientPart& part = *node.part;
+  const ir::Trace& t = *part.functional;
   std::vector<bool> needed(t.values.size(), false), runs(t.epilogue, false);
   for (size_t k = 0; k < gradients.size(); ++k)
-    if (gradients[k].defined()) needed[parts.functional_attached[k]] = true;
+    if (gradients[k].defined()) needed[part.functional_attached[k]] = true;
   for (size_t i = t.epilogue; i-- > 0;) {
     runs[i] = ops::is_random(t.binds[i].op);
     for_each_result(t.binds[i], [&](ir::ValueId id) { runs[i] = runs[i] || needed[id]; });
@@ -158,7 +158,7 @@ std::vector<bool> CompiledBackward::binds_for(const variable_list& gradients) co
 // at it.
 at::Tensor CompiledBackward::input_for_graph(size_t i) {
   const at::Tensor& x = inputs[i];
-  const ir::Trace& t = *program->parts().functional;
+  const ir::Trace& t = *node.part->functional;
   TORCH_CHECK(
       x.is_inference() || x._version() == versions[i],
       "one of the variables needed for gradient computation has been modified by an inplace "
@@ -166,12 +166,16 @@ at::Tensor CompiledBackward::input_for_graph(size_t i) {
       t.value(t.inputs[i]).name, " of the compiled ", program->name(), " is at version ",
       x._version(), "; expected version ", versions[i],
       " instead (FG-181: differentiating again needs every input)");
-  return with_history_of_input(x, i);
+  return with_history_of_input(x, node.part->inputs[i]);
 }
 
 variable_list CompiledBackward::apply_with_graph(const Asked& a, const variable_list& gradients) {
-  const auto& parts = program->parts();
-  const ir::Trace& t = *parts.functional;
+  const passes::GradientPart& part = *node.part;
+  const ir::Trace& t = *part.functional;
+  TORCH_CHECK(!node.draws_random_numbers || part.functional == program->parts().functional,
+              "FG-192: create_graph through ", program->name(),
+              ": the part of it between autograd.Functions draws random numbers, which are not "
+              "drawn again");
   const std::vector<bool> runs = binds_for(gradients);
   std::vector<bool> used(t.values.size(), false);
   for (size_t i = 0; i < runs.size(); ++i)
@@ -194,8 +198,8 @@ variable_list CompiledBackward::apply_with_graph(const Asked& a, const variable_
   for (size_t i = 0; i < t.epilogue; ++i) {
     if (!runs[i]) continue;
     c10::AutoGradMode mode(t.binds[i].grad_mode || t.binds[i].op == prims::set_data());
-    if (i < parts.user_rules.size() && parts.user_rules[i]) {
-      run_ruled(t.binds[i], parts.user_rules[i], frame);
+    if (i < part.user_rules.size() && part.user_rules[i]) {
+      run_ruled(t.binds[i], part.user_rules[i], frame);
     } else {
       ir::run_bind(t.binds[i], frame, stack);
     }
@@ -204,16 +208,17 @@ variable_list CompiledBackward::apply_with_graph(const Asked& a, const variable_
   variable_list outputs, seeds;
   for (size_t k = 0; k < gradients.size(); ++k) {
     if (!gradients[k].defined()) continue;
-    const at::Tensor o = frame[parts.functional_attached[k]].toTensor();
+    const at::Tensor o = frame[part.functional_attached[k]].toTensor();
     if (!o.requires_grad()) continue;
     outputs.push_back(o);
     seeds.push_back(gradients[k]);
   }
-  variable_list out(parts.differentiable.size());
+  variable_list out(part.differentiable.size());
   variable_list wanted;
   std::vector<size_t> where;
-  for (size_t k = 0; k < parts.differentiable.size(); ++k) {
-    const ir::ValueId id = t.inputs[parts.differentiable[k]];
+  for (size_t k = 0; k < part.differentiable.size(); ++k) {
+    const auto at = std::find(part.inputs.begin(), part.inputs.end(), part.differentiable[k]);
+    const ir::ValueId id = t.inputs[static_cast<size_t>(at - part.inputs.begin())];
     if (!used[id] || !task_should_compute_output(k)) continue;
     wanted.push_back(frame[id].toTensor());
     where.push_back(k);
@@ -228,8 +233,7 @@ variable_list CompiledBackward::apply_with_graph(const Asked& a, const variable_
 
 variable_list CompiledBackward::apply_backward_trace(const Asked& a,
                                                      const variable_list& gradients) {
-  const auto& parts = program->parts();
-  const ir::TracePtr trace = part_of(parts.differentiable_backward, a, /*linear=*/true);
+  const ir::TracePtr trace = part_of(node.part->differentiable_backward, a, /*linear=*/true);
   const ir::Trace& t = *trace;
   std::vector<bool> used(t.values.size(), false);
   for (const ir::Bind& b : t.binds) for_each_arg(b, [&](ir::ValueId id) { used[id] = true; });
@@ -237,7 +241,7 @@ variable_list CompiledBackward::apply_backward_trace(const Asked& a,
     if (id != ir::kNoValue) used[id] = true;
   Frame frame(t.values.size());
   load_constants(t, frame);
-  const auto& slots = program->saved();
+  const auto& slots = node.saved;
   for (size_t k = 0; k < slots.size(); ++k) {
     const SavedSlot& slot = slots[k];
     if (!used[t.inputs[k]]) continue;
@@ -246,11 +250,11 @@ variable_list CompiledBackward::apply_backward_trace(const Asked& a,
       continue;
     }
     at::Tensor v = unpack(k);
-    if (slot.copy_of >= 0) v = with_history_of_input(v, static_cast<size_t>(slot.copy_of));
-    TORCH_CHECK(slot.copy_of >= 0 || !slot.has_history, "FG-181: create_graph through ",
-                program->name(),
+    const bool is_copy = slot.copy_of != ir::kNoValue;
+    if (is_copy) v = with_history_of_input(v, slot.copy_of);
+    TORCH_CHECK(is_copy || !slot.has_history, "FG-181: create_graph through ", program->name(),
                 ": the compiled call overwrote an input that it would need to compute ",
-                parts.forward->value(slot.value).name, " again");
+                program->parts().forward->value(slot.value).name, " again");
     frame[t.inputs[k]] = v;
   }
   for (size_t k = 0; k < gradients.size(); ++k) {
@@ -266,16 +270,16 @@ variable_list CompiledBackward::apply_backward_trace(const Asked& a,
   return out;
 }
 
-// A tensor with the contents that input `i` had, and the history that it had.
-at::Tensor CompiledBackward::with_history_of_input(const at::Tensor& contents, size_t i) {
-  const auto& differentiable = program->parts().differentiable;
-  const auto k = static_cast<size_t>(std::find(differentiable.begin(), differentiable.end(), i) -
-                                     differentiable.begin());
+// A tensor with the contents that an input (of the forward trace) had, and the history that it had.
+at::Tensor CompiledBackward::with_history_of_input(const at::Tensor& contents, ir::ValueId input) {
+  const auto& differentiable = node.part->differentiable;
+  const auto k = static_cast<size_t>(
+      std::find(differentiable.begin(), differentiable.end(), input) - differentiable.begin());
   if (k == differentiable.size()) return contents;
   at::Tensor alias = contents.detach();
-  auto node = c10::make_intrusive<InputBefore>();
-  node->add_next_edge(next_edge(k));
-  torch::autograd::set_history(alias, node);
+  auto before = c10::make_intrusive<InputBefore>();
+  before->add_next_edge(next_edge(k));
+  torch::autograd::set_history(alias, before);
   return alias;
 }
 

@@ -1,4 +1,4 @@
-// The autograd node of one call of a compiled program.
+// An autograd node of one call of a compiled program (passes/gradient_parts.h).
 #pragma once
 
 #include <torch/csrc/autograd/node.h>
@@ -13,13 +13,16 @@
 namespace fulgurite::run {
 
 struct CompiledBackward : torch::autograd::Node {
-  explicit CompiledBackward(std::shared_ptr<const Compiled> of) : program(std::move(of)) {}
+  CompiledBackward(std::shared_ptr<const Compiled> of, const NodeProgram& n)
+      : program(std::move(of)), node(n) {}
 
   std::shared_ptr<const Compiled> program;
+  const NodeProgram& node;                            // of `program`
   std::vector<torch::autograd::SavedVariable> saved;  // by slot
   std::vector<c10::IValue> numbers;                   // by slot, for numbers
-  std::vector<at::Tensor> inputs;  // for create_graph; undefined where the call itself overwrote it
-  std::vector<uint32_t> versions;  // of the inputs at the call
+  // Of the part, for create_graph; undefined where the call itself overwrote it.
+  std::vector<at::Tensor> inputs;
+  std::vector<uint32_t> versions;          // of the inputs at the call
   std::vector<c10::IValue> input_numbers;  // for create_graph
   at::Tensor random_state;
 
@@ -43,7 +46,7 @@ struct CompiledBackward : torch::autograd::Node {
   variable_list apply_backward_trace(const Asked& a, const variable_list& gradients);
   std::vector<bool> binds_for(const variable_list& gradients) const;
   at::Tensor input_for_graph(size_t i);
-  at::Tensor with_history_of_input(const at::Tensor& contents, size_t i);
+  at::Tensor with_history_of_input(const at::Tensor& contents, ir::ValueId input);
 
   std::vector<bool> done_;  // steps of backward whose saved values were freed; empty: none
   bool freed_ = false;      // all of them

@@ -140,9 +140,7 @@ Plan::Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<i
     for_each_arg(bind, free_if_dead);
     for_each_result(bind, free_if_dead);
     random_ = random_ || ops::is_random(bind.op);
-    value_guards_ = value_guards_ || bind.op == prims::expect_int() ||
-                    bind.op == prims::expect_float() || bind.op == prims::expect_bool() ||
-                    bind.op == prims::expect_sizes();
+    value_guards_ = value_guards_ || ops::is_value_guard(bind.op);
     in.own = executor_call(trace, bind, begin >= trace.epilogue);
     // An implementation may draw too, and fail after that.
     random_ = random_ || in.own != nullptr;

@@ -52,6 +52,10 @@ SERVED = {
     "negative_counter": "o = Box(n=5)\ndef f(x):\n    o.n = -o.n - 1\n    return x * 2\ndef state(): return o.n",
     "big_counter": "o = Box(n=2**70)\ndef f(x):\n    o.n = o.n // 3 + o.n % 7\n    return x * 2\ndef state(): return o.n",
     "counter_reset": "o = Box(n=0)\ndef f(x):\n    o.n += 1\n    y = x * 2\n    o.n = 0\n    return y\ndef state(): return o.n",
+    "dict_filled_then_read": "o = Box(d={})\ndef f(x):\n    o.d['a'] = x * 2\n    o.d['b'] = x + 1\n    y = sum(o.d.values())\n    o.d = {}\n    return y\ndef state(): return o.d",
+    "defaultdict_filled_then_read": "def new(): return {'n': 0, 'seen': {}}\no = Box(d=defaultdict(new))\nkey = object()\ndef f(x):\n    o.d[id(key)]['n'] = 1\n    o.d[id(key)]['seen']['x'] = x.sum()\n    y = sum(v['seen']['x'] for v in o.d.values())\n    o.d = defaultdict(new)\n    return y\ndef state(): return o.d",
+    "state_by_tensor": "p = torch.ones(3); q = nn.Parameter(torch.zeros(3)); s = defaultdict(dict)\ndef f(x):\n    for t in (p, q):\n        d = s[t]\n        if not d: d['n'] = 0; d['sum'] = torch.zeros(3)\n        d['n'] += 1\n        d['sum'] = d['sum'] + x\n    return s[p]['sum'] * s[q]['n']\ndef state(): return list(s.values())",
+    "tensor_for_a_number": "o = Box(lr=torch.tensor(0.5))\ndef f(x):\n    o.lr = o.lr * 0.75\n    return x.add(x, alpha=o.lr) + x.clamp(max=o.lr)\ndef state(): return o.lr",
     # --- modules
     "buffer": "class M(nn.Module):\n    def __init__(s):\n        super().__init__(); s.register_buffer('h', torch.zeros(3))\n    def forward(s, x):\n        s.h = s.h * 0.9 + x.detach() * 0.1\n        return x + s.h\nm = M()\ndef f(x): return m(x)\ndef state(): return m.h, list(m.state_dict())",
     "module_hidden_state": "class M(nn.Module):\n    def __init__(s):\n        super().__init__(); s.cell = nn.GRUCell(3, 4); s.h = None\n    def forward(s, x):\n        s.h = s.cell(x, s.h).detach()\n        return s.h\ntorch.manual_seed(0); m = M()\ndef args(i): return (torch.ones(2, 3) * i,)\ndef f(x): return m(x)\ndef state(): return m.h",

@@ -51,7 +51,7 @@ EFFECTS = [
     ("import logging\nlog = logging.getLogger('fulgurite.test')\nlog.addHandler(logging.NullHandler())\n"
      "log.propagate = False\nlog.isEnabledFor(40)\ndef f(): log.error('x')", [("io", "calls logging.Logger._log")]),
     ("import warnings\nwarnings.simplefilter('ignore')\ndef f(): warnings.warn('x')",
-     [("io", "calls _warnings.warn")]),
+     [("warn", "shows a <class UserWarning>")]),
     ("import torch\nw = torch.ones(2, requires_grad=True)\ndef f(): w.grad = torch.ones(2)",
      [("tensor_attr", "sets globals()['w'].grad")]),
     ("import torch\nw = torch.ones(2)\ndef f(): w.tag = 1", [("tensor_attr", "sets globals()['w'].tag")]),

@@ -116,3 +116,35 @@ def test_state_set_from_outside_is_followed():
     assert f(torch.ones(3)).requires_grad
     o.h = torch.ones(3, dtype=torch.float64)
     assert f(torch.ones(3)).dtype == torch.float64
+
+
+def test_the_factory_of_a_defaultdict_is_guarded():
+    import collections
+    import itertools
+
+    d = collections.defaultdict(list)
+
+    def f(x):
+        d["a"].append(x * 2)
+        return len(d["a"])
+
+    g = fg.jit(f)
+    for _ in range(3):
+        d.clear()
+        assert g(torch.ones(2)) == 1 and type(d["a"]) is list
+    d.clear()
+    d.default_factory = lambda: [0, 0]
+    assert g(torch.ones(2)) == 3
+    d.clear()
+    d.default_factory = None
+    with pytest.raises(KeyError):
+        g(torch.ones(2))
+    count = itertools.count()
+    numbers = collections.defaultdict(count.__next__)
+
+    def h(x):
+        return x + numbers[float(x[0])]
+
+    k = fg.jit(h)
+    for i in range(4):
+        assert torch.equal(k(torch.full((1,), 0.5 + i)), torch.full((1,), 0.5 + 2 * i))

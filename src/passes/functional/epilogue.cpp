@@ -78,6 +78,10 @@ void Epilogue::make_origins() {
                       "a tensor taken out of autograd (.data, detach) got a history by a write, "
                       "and is returned");
     if (made_.count(r) > 0) continue;
+    if (vars_[r].own_history) {  // made with eager's aliasing when the history is attached
+      made_.emplace(r, vars_.fresh(r));
+      continue;
+    }
     if (vars_[r].input != kNoValue && !vars_[r].is_constant) {
       made_.emplace(r, vars_[r].input);
     } else {
@@ -116,7 +120,6 @@ void Epilogue::check_new_leaves() const {
 
 // Several writes are one write-back; the version counter counts them all.
 void Epilogue::bump_versions() {
-  static const Op bump = Op::get("fulgurite::bump_version_");
   for (int i = 0; i < vars_.size(); ++i) {
     if (vars_[i].input == kNoValue || vars_[i].is_constant) continue;
     const Storage& s = vars_.storage(vars_[i]);
@@ -132,8 +135,12 @@ void Epilogue::bump_versions() {
       last = v.separate_version ? last : k;
     }
     if (!is_first || !s.visible || s.version_bumps <= counted) continue;
-    e_.b.add_bind(Bind{
-        bump, {Arg(vars_[last].input), Arg(IValue(s.version_bumps - counted))}, {}, -1, -1, false});
+    e_.b.add_bind(Bind{prims::bump_version_(),
+                       {Arg(vars_[last].input), Arg(IValue(s.version_bumps - counted))},
+                       {},
+                       -1,
+                       -1,
+                       false});
   }
 }
 
@@ -241,7 +248,7 @@ int Epilogue::origin(int v) const {
   std::vector<int> path;
   for (int i = v; i >= 0; i = vars_[i].parent) {
     path.push_back(i);
-    if (vars_[i].input != kNoValue) return i;
+    if (vars_[i].input != kNoValue || vars_[i].own_history) return i;
   }
   size_t k = path.size() - 1;
   if (shared_.count(vars_[v].facts.storage) == 0) {

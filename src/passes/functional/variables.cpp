@@ -105,6 +105,10 @@ void Variables::write(int index, ValueId contents, bool bumps_version, size_t by
   std::vector<ValueId> before;
   for (int i : chain) before.push_back(read(i));
   Storage& s = storage(vars_[index]);
+  for (int i : s.variables)
+    if (vars_[i].own_history && std::find(chain.begin(), chain.end(), i) == chain.end())
+      throw Refusal("FG-191", "memory that " + vars_[i].facts.name +
+                                  ", the result of an autograd.Function, shows is written");
   bool bumps = bumps_version;
   for (int i : chain) bumps = bumps && !vars_[i].separate_version;
   if (bumps) ++s.version_bumps;

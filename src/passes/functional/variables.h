@@ -28,6 +28,7 @@ struct Variable {
   bool single = true;                // `view` has this variable as its only result
   bool cut = false;                  // gradients do not pass from the parent
   bool rename = false;               // on the parent's memory, and no view of it to autograd
+  bool own_history = false;          // the result of an autograd.Function: not its parent's
   bool separate_version = false;     // .data: writes through it bump no version that others see
   ir::Value facts;                   // type, storage and offset as last recorded
   ir::ValueId input = ir::kNoValue;  // of the functional trace, if it is an input or constant

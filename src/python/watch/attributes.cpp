@@ -335,6 +335,11 @@ void Recording::write_attribute(PyObject* object, PyObject* name, PyObject* valu
       if (set && PyFunction_Check(set)) return;
     }
   }
+  if (FunctionWatch::is_context(object)) {
+    PyObject* descriptor = _PyType_Lookup(type, name);
+    if (descriptor && Py_TYPE(descriptor)->tp_descr_set)
+      return functions.note(object, text_of(name), value);
+  }
   if (is_born(object)) return;
   name = canonical(name);
   if (!value && !PyType_Check(object)) read_attribute(object, name, true);  // that it was there

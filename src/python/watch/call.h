@@ -29,7 +29,10 @@ class Call {
   bool call_lru_cache();
   void numbers(const CalleeModel& model);
   bool number_calculation(const std::string& called);
+  bool number_choice(int operation);
+  bool number_extreme(int operation, PyObject* const* items, Py_ssize_t count);
   void number_use(std::vector<int> nodes);
+  void tensor_use();
   void read_arguments(Callee callee);
   void read_callback(PyObject* callback);
   static bool harmless(Callee callee);
@@ -40,6 +43,8 @@ class Call {
 
   // What it reads and writes.
   void apply(const CalleeModel& model);
+  void apply_function(PyObject* function);
+  void hook_node(PyObject* node, PyObject* hook);
   void read_values(bool deep, size_t from = 0, bool is_operator = false);
   bool is_called(const char* name) const;
   bool computes() const;
@@ -59,6 +64,9 @@ class Call {
   void read_base_classes(std::span<PyObject* const> bases);
   void take_id(PyObject* object);
   void mark_warning_registry();
+  bool warn();
+  bool warning_arguments(PyObject*& message, PyObject*& category, Py_ssize_t& stacklevel) const;
+  bool reads_elements();
   bool accumulates() const;
   static bool grad_mode();
   void unknown();

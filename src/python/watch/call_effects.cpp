@@ -131,15 +131,20 @@ void Call::apply(const CalleeModel& model) {
     }
     case Callee::GradFunction:
       r_.note_gradients_asked_for();  // ctx.needs_input_grad
-      if (grad_mode()) {
-        r_.refuse("applies " + describe_object(first) +
-                  ", a custom autograd.Function: its backward is Python code");
-      }
-      return read_values(false);
+      return apply_function(first);
+    case Callee::NodeHook:
+      return hook_node(first, second);
+    case Callee::NodeName:
+      if (first && !r_.is_born(first))
+        r_.refuse("looks at the autograd graph from before the call");
+      return;
+    case Callee::Moves:
+      return;
     case Callee::Io: {
       for (size_t i = explicit_from_; i < a_.size(); ++i) {
         if (a_[i] && !is_tensor(a_[i])) r_.read_all(a_[i], true);
       }
+      if (warn()) return;
       if (name().starts_with("_warnings.")) mark_warning_registry();
       r_.effect(EffectKind::Io, callee_, arguments_.keywords, tuple_of(a_, explicit_from_).get(),
                 "calls " + name());

@@ -35,38 +35,81 @@ bool only_moves(std::string_view name) {
                           "dict.values",
                           "dict.keys",
                           "dict.copy",
+                          "dict.update",
                           "builtins.len",
                           "builtins.isinstance",
                           "builtins.issubclass",
                           "builtins.callable",
                           "builtins.hasattr",
                           "type",
+                          "type.__instancecheck__",
+                          "type.__subclasscheck__",
                           "torch._C._has_torch_function",
                           "torch._C._has_torch_function_unary",
-                          "torch._C._has_torch_function_variadic",
-                          "object.__setattr__"});
+                          "torch._C._has_torch_function_variadic"});
 }
-bool moves_by_key(std::string_view name) {
-  return is_one_of(name, {"dict.get", "dict.setdefault", "dict.pop", "list.insert", "list.pop",
-                          "dict.__getitem__", "list.__getitem__", "dict.__setitem__",
-                          "builtins.getattr", "builtins.setattr"});
+bool moves_by_key(std::string_view name) { return is_one_of(name, {"list.insert", "list.pop"}); }
+
+bool moves_by_key(Callee callee) {
+  switch (callee) {
+    case Callee::Get:
+    case Callee::SetItem:
+    case Callee::GetAttr:
+    case Callee::SetAttr:
+    case Callee::SetDefault:
+    case Callee::Pop:
+      return true;
+    default:
+      return false;
+  }
 }
 
 struct Function {
   std::string_view name;
   const char* what;
 };
-constexpr std::array<Function, 9> kFunctions{{{"math.sqrt", "float_sqrt"},
-                                              {"math.exp", "float_exp"},
-                                              {"math.log", "float_log"},
-                                              {"math.sin", "float_sin"},
-                                              {"math.cos", "float_cos"},
-                                              {"math.fabs", "float_abs"},
-                                              {"builtins.abs", "float_abs"},
-                                              {"math.pow", "float_pow"},
-                                              {"builtins.pow", "float_pow"}}};
+// Of one float, or two.
+constexpr std::array<Function, 19> kFunctions{{{"math.sqrt", "float_sqrt"},
+                                               {"math.exp", "float_exp"},
+                                               {"math.log", "float_log"},
+                                               {"math.log2", "float_log2"},
+                                               {"math.log10", "float_log10"},
+                                               {"math.sin", "float_sin"},
+                                               {"math.cos", "float_cos"},
+                                               {"math.tanh", "float_tanh"},
+                                               {"math.fabs", "float_abs"},
+                                               {"math.floor", "float_floor"},
+                                               {"math.ceil", "float_ceil"},
+                                               {"math.trunc", "float_trunc"},
+                                               {"int", "float_trunc"},
+                                               {"builtins.round", "float_round"},
+                                               {"builtins.abs", "float_abs"},
+                                               {"math.pow", "float_pow"},
+                                               {"builtins.pow", "float_pow"},
+                                               {"math.fmod", "float_fmod"},
+                                               {"math.copysign", "float_copysign"}}};
+// Of one float: the program goes where the answer says.
+constexpr std::array<Function, 3> kPredicates{{{"math.isnan", "float_isnan"},
+                                               {"math.isinf", "float_isinf"},
+                                               {"math.isfinite", "float_isfinite"}}};
+
+bool is_binary(std::string_view what) {
+  return what == "float_pow" || what == "float_fmod" || what == "float_copysign";
+}
 
 }  // namespace
+
+// t.tolist(): each element is a number that is read out of the tensor.
+bool Call::reads_elements() {
+  NumberWatch& n = r_.numbers;
+  if (n.sink() == nullptr || frame_.frame == nullptr || a_.size() != 1 || !is_tensor(a_[0]) ||
+      name() != "torch._C.TensorBase.tolist")
+    return false;
+  NumberStep step{NumberStep::Kind::ReadAll, n.sink()->mark()};
+  step.tensors.push_back(PyRef::borrow(a_[0]));
+  frame_.number_step = std::make_unique<NumberStep>(std::move(step));
+  return true;
+}
 
 void Call::numbers(const CalleeModel& model) {
   NumberWatch& n = r_.numbers;
@@ -79,10 +122,12 @@ void Call::numbers(const CalleeModel& model) {
         NumberStep{NumberStep::Kind::Read, n.sink()->mark(), {}, {}, nullptr});
     return;
   }
-  if (!n.any()) return;
   std::vector<int> nodes;
-  for (PyObject* a : a_) n.collect(a, nodes);
-  n.collect(arguments_.keywords, nodes);
+  if (n.any()) {
+    for (PyObject* a : a_) n.collect(a, nodes);
+    n.collect(arguments_.keywords, nodes);
+  }
+  if (nodes.empty() && model.callee == Callee::Op) return tensor_use();
   if (nodes.empty()) return;
   if (frame_.frame == nullptr) return n.fix(nodes);
   // An instance of a Python class: its __new__ and __init__ are watched, and object's look at
@@ -90,17 +135,15 @@ void Call::numbers(const CalleeModel& model) {
   if (model.callee == Callee::Free && PyType_Check(callee_) &&
       is_heap_type(reinterpret_cast<PyTypeObject*>(callee_)))
     return;
+  if (model.callee == Callee::GradFunction) return;  // they go to the forward as they are
   if (model.callee == Callee::Op) return number_use(std::move(nodes));
   if (number_calculation(called)) return;
-  const bool keyed = moves_by_key(called);
+  const bool keyed = moves_by_key(called) || moves_by_key(model.callee) ||
+                     (model.callee == Callee::Contains && argument(0) && PyDict_Check(argument(0)));
   if (keyed && argument(1) != nullptr && n.holds(argument(1))) return n.fix(nodes);
-  if (keyed || only_moves(called)) {
-    // A write into something older outlives the call.
-    const bool writes =
-        is_one_of(called, {"list.append", "list.extend", "dict.setdefault", "list.insert",
-                           "dict.__setitem__", "builtins.setattr", "object.__setattr__"});
-    if (writes && (!argument(0) || !r_.is_born(argument(0)) || is_tensor(argument(0))))
-      return n.fix(nodes);
+  if (keyed || only_moves(called) || model.callee == Callee::IsInstance ||
+      model.callee == Callee::AbcCheck) {
+    if (!argument(0) || is_tensor(argument(0))) return n.fix(nodes);
     NumberStep step{NumberStep::Kind::Carry, {}};
     step.nodes = std::move(nodes);
     frame_.number_step = std::make_unique<NumberStep>(std::move(step));
@@ -113,12 +156,24 @@ void Call::numbers(const CalleeModel& model) {
 
 bool Call::number_calculation(const std::string& called) {
   NumberWatch& n = r_.numbers;
+  if (arguments_.has_keywords()) return false;
+  const size_t count = a_.size() - explicit_from_;
+  if (called == "builtins.min" || called == "builtins.max")
+    return number_choice(called == "builtins.min" ? Py_LT : Py_GT);
+  for (const Function& f : kPredicates) {
+    if (called != f.name || count != 1 || !PyFloat_CheckExact(a_[explicit_from_])) continue;
+    NumberStep step{NumberStep::Kind::Decide, {}};
+    step.what = f.what;
+    step.nodes = {n.find(a_[explicit_from_])};
+    frame_.number_step = std::make_unique<NumberStep>(std::move(step));
+    return true;
+  }
   for (const Function& f : kFunctions) {
-    if (called != f.name || arguments_.has_keywords()) continue;
-    const bool binary = std::string_view(f.what) == "float_pow";
-    const size_t count = a_.size() - explicit_from_;
+    if (called != f.name) continue;
+    const bool binary = is_binary(f.what);
     if (count != (binary ? 2u : 1u)) return false;
     PyObject* a = a_[explicit_from_];
+    if (called == "builtins.abs" && PyLong_CheckExact(a)) break;
     if (!is_number_object(a) || (!binary && !PyFloat_CheckExact(a))) return false;
     NumberStep step{NumberStep::Kind::Calculate, {}};
     step.what = f.what;
@@ -133,14 +188,87 @@ bool Call::number_calculation(const std::string& called) {
     frame_.number_step = std::make_unique<NumberStep>(std::move(step));
     return true;
   }
-  if (called == "float" && a_.size() == 1 && n.find(a_[0]) >= 0 && PyLong_CheckExact(a_[0])) {
+  if ((called == "float" || called == "builtins.abs") && count == 1 &&
+      PyLong_CheckExact(a_[explicit_from_]) && n.find(a_[explicit_from_]) >= 0) {
     NumberStep step{NumberStep::Kind::Calculate, {}};
-    step.what = "float_of";
-    step.nodes = {n.find(a_[0])};
+    step.what = called == "float" ? "float_of" : "int_abs";
+    step.nodes = {n.find(a_[explicit_from_])};
     frame_.number_step = std::make_unique<NumberStep>(std::move(step));
     return true;
   }
   return false;
+}
+
+// The least or largest of numbers of one type is a number like any other.
+bool Call::number_extreme(int operation, PyObject* const* items, Py_ssize_t count) {
+  NumberWatch& n = r_.numbers;
+  const bool floats = PyFloat_CheckExact(items[0]);
+  const char* what =
+      operation == Py_LT ? (floats ? "float_min" : "int_min") : (floats ? "float_max" : "int_max");
+  PyObject* best = items[0];
+  int node = n.operand(best, floats);
+  for (Py_ssize_t i = 1; i < count && node >= 0; ++i) {
+    const int better = PyObject_RichCompareBool(items[i], best, operation);
+    if (better < 0) PyErr_Clear();
+    if (better == 1) best = items[i];
+    node = n.sink()->calculate(what, node, n.operand(items[i], floats), best);
+  }
+  if (node < 0) return false;
+  NumberStep step{NumberStep::Kind::Same, {}};
+  step.nodes = {node};
+  frame_.number_step = std::make_unique<NumberStep>(std::move(step));
+  return true;
+}
+
+// min and max give one of their arguments: which one is decided by comparisons, as CPython makes
+// them.
+bool Call::number_choice(int operation) {
+  NumberWatch& n = r_.numbers;
+  PyObject* const* items = a_.data() + explicit_from_;
+  auto count = static_cast<Py_ssize_t>(a_.size() - explicit_from_);
+  if (count == 1 && (PyList_CheckExact(items[0]) || PyTuple_CheckExact(items[0]))) {
+    count = PySequence_Fast_GET_SIZE(items[0]);
+    items = PySequence_Fast_ITEMS(items[0]);
+  }
+  bool alike = count > 0;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (!is_number_object(items[i])) return false;
+    alike = alike && Py_TYPE(items[i]) == Py_TYPE(items[0]);
+  }
+  if (alike && number_extreme(operation, items, count)) return true;
+  PyObject* best = items[0];
+  for (Py_ssize_t i = 1; i < count; ++i) {
+    const int better = PyObject_RichCompareBool(items[i], best, operation);
+    if (better < 0) PyErr_Clear();
+    const bool involved = n.find(items[i]) >= 0 || n.find(best) >= 0;
+    if (better < 0 || (involved && !n.decide(operation, items[i], best, better == 1))) return false;
+    if (better == 1) best = items[i];
+  }
+  return true;
+}
+
+// `x.add_(g, alpha=lr)` with a tensor for the number: the binding reads it, and so does the
+// program.
+void Call::tensor_use() {
+  if (frame_.frame == nullptr || arguments_.keywords != nullptr) return;
+  NumberStep step{NumberStep::Kind::UseTensors, r_.numbers.sink()->mark()};
+  const size_t first = explicit_from_ == 1 && !is_tensor(a_[0]) ? 1 : 0;
+  const size_t named =
+      arguments_.names != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(arguments_.names)) : 0;
+  const size_t positional = a_.size() - std::min(named, a_.size());
+  for (size_t i = first + 1; i < a_.size(); ++i) {
+    if (a_[i] == nullptr || !is_tensor(a_[i])) continue;
+    NumberInCall place;
+    if (i < positional) {
+      place.position = static_cast<int>(i - first);
+    } else {
+      place.keyword =
+          text_of(PyTuple_GET_ITEM(arguments_.names, static_cast<Py_ssize_t>(i - positional)));
+    }
+    step.places.push_back(std::move(place));
+    step.tensors.push_back(PyRef::borrow(a_[i]));
+  }
+  if (!step.places.empty()) frame_.number_step = std::make_unique<NumberStep>(std::move(step));
 }
 
 // Numbers given to an operator: at the top of the arguments, or in a list of numbers.

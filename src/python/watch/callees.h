@@ -39,6 +39,9 @@ enum class Callee : uint8_t {
   TensorAttr,    // sets the tensor attribute that `reason` names
   Backward,      // runs the autograd engine
   GradFunction,  // applies a custom autograd.Function
+  NodeHook,      // registers a hook on a node of the autograd graph
+  NodeName,      // ... asks for its name
+  Moves,         // of Python functions: Free, and numbers come out as they went in
   Io,
   Refuse,
 };
@@ -58,7 +61,7 @@ CalleeModel find_callee_by_name(const std::string& name);
 
 // Python functions whose calls are taken as a whole: nothing inside them is recorded.
 struct FunctionModel {
-  Callee callee = Callee::Unknown;  // Io, Refuse or Free; Unknown: watched like any other
+  Callee callee = Callee::Unknown;  // Io, Refuse, Free or Moves; Unknown: watched like any other
   const char* reason = "";
 };
 FunctionModel find_function(PyObject* function);

@@ -114,6 +114,7 @@ void Call::model() {
   }
   CalleeModel model = find();
   if (model.callee == Callee::Unknown && handle_objects()) return;
+  if (reads_elements()) return;
   numbers(model);
   read_arguments(model.callee);
   apply(model);

@@ -7,6 +7,8 @@
 // next. Following is never wrong, only a little slower, so the names of places may be ambiguous.
 #include "internals.h"
 
+#include <algorithm>
+
 #include "recording.h"
 
 namespace fulgurite::python::watching {
@@ -21,14 +23,24 @@ bool is_open(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (is_simple(object) || is_tensor(object) || PyMethod_Check(object) || PyGen_Check(object))
     return false;
-  return type == &PyDict_Type || type == &PyList_Type || PyTuple_Check(object) ||
-         is_heap_type(type);
+  const bool is_dict = PyDict_Check(object) && !PyODict_Check(object);  // a defaultdict, too
+  return is_dict || type == &PyList_Type || PyTuple_Check(object) || is_heap_type(type);
+}
+
+// A value, but one that is taken apart: betas=(0.9, 0.999).
+bool is_tuple_of_numbers(PyObject* object) {
+  if (!PyTuple_CheckExact(object) || PyTuple_GET_SIZE(object) == 0) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+    if (!is_number_object(PyTuple_GET_ITEM(object, i))) return false;
+  return true;
 }
 
 bool is_liftable_pair(PyObject* before, PyObject* now) {
   if (!before || !now || Py_TYPE(before) != Py_TYPE(now)) return false;
   if (is_tensor(now)) return is_plain_tensor_type(Py_TYPE(now));
-  if (is_plain_number(now)) return true;
+  if (is_plain_number(now)) return is_number_object(now);
+  if (is_tuple_of_numbers(now))
+    return is_tuple_of_numbers(before) && PyTuple_GET_SIZE(now) == PyTuple_GET_SIZE(before);
   if (PyTuple_Check(now) && PyTuple_GET_SIZE(now) != PyTuple_GET_SIZE(before)) return false;
   return is_open(now);
 }
@@ -49,7 +61,8 @@ bool Recording::should_follow(const Fact& fact, PyObject* value) const {
   };
   if (is_tensor(value))
     return is_plain_tensor_type(Py_TYPE(value)) && (fact.holder_slot >= 0 || hinted());
-  if (is_plain_number(value)) return hinted();
+  if (is_number_object(value)) return numbers.sink() != nullptr && hinted();
+  if (is_tuple_of_numbers(value)) return numbers.sink() != nullptr && hinted();
   if (!is_open(value)) return false;
   // Inside an object that is made anew, what nobody else refers to is made anew as well.
   if (fact.holder_slot >= 0 && (Py_REFCNT(value) <= 4 || PyTuple_Check(value))) return true;
@@ -72,7 +85,9 @@ void Recording::follow(Fact& fact, int number) {
     case FactKind::TupleItem:
     case FactKind::Slot:
     case FactKind::Getset:
-      if (!value || (fact.by == MatchBy::Value && !is_plain_number(value))) return;
+      if (!value ||
+          (fact.by == MatchBy::Value && !is_number_object(value) && !is_tuple_of_numbers(value)))
+        return;
       break;
     default:
       return;
@@ -80,39 +95,61 @@ void Recording::follow(Fact& fact, int number) {
   if (auto it = slot_of_.find(value); it != slot_of_.end()) {
     fact.by = MatchBy::Same;
     fact.length = it->second;
+    for (const auto& [other, nodes] : tuple_nodes_) {
+      if (facts_[static_cast<size_t>(other)].slot != it->second) continue;
+      tuple_nodes_.emplace(number, std::vector<int>(nodes));
+      return;
+    }
     return;
   }
   if (fact.kind != FactKind::InstanceDict && !should_follow(fact, value)) return;
-  PyRef keep = PyRef::borrow(value);
   fact.by = MatchBy::Type;
   fact.slot = new_slot(value);
+  value = slot_objects_.back().get();
   fact.expected = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(value)));
-  if (is_plain_number(value)) {
-    fact.node = numbers_.add({Arithmetic::Node::Kind::Slot, 0, fact.slot, -1, keep});
-    note_number(fact.node, fact.holder.get(), nullptr);
-    return;
-  }
+  if (is_number_object(value)) return follow_number(fact, number);
   if (is_tensor(value)) arguments_.insert(value);
   if (known_.emplace(value, number).second) Py_INCREF(value);
   if (!PyTuple_Check(value)) return;
   fact.length = PyTuple_GET_SIZE(value);
-  follow_items(value, fact.slot, number);
+  follow_items(value, number);
+}
+
+void Recording::follow_number(Fact& fact, int number) {
+  PyObject* value = slot_objects_[static_cast<size_t>(fact.slot)].get();
+  fact.node = numbers.sink()->input(value, PathPrinter(facts_, roots_).access(fact));
+  number_facts_.push_back(number);
 }
 
 // A tuple cannot change, so no fact would be recorded when its items are taken.
-void Recording::follow_items(PyObject* tuple, int slot, int parent) {
+void Recording::follow_items(PyObject* tuple, int tuple_fact) {
+  const int slot = facts_[static_cast<size_t>(tuple_fact)].slot;
+  // Numbers go on from where the tuple is read (`Source`); not those of a tuple inside.
+  std::vector<int> nodes(static_cast<size_t>(PyTuple_GET_SIZE(tuple)), -1);
+  const bool is_read = PyTuple_CheckExact(tuple) && numbers.sink() != nullptr &&
+                       facts_[static_cast<size_t>(tuple_fact)].kind != FactKind::TupleItem;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
     PyObject* item = PyTuple_GET_ITEM(tuple, i);
     const int number = static_cast<int>(facts_.size());
     PyRef index = PyRef::steal(PyLong_FromSsize_t(i));
     facts_.push_back(Fact{FactKind::TupleItem, match_by(item), PyRef::borrow(tuple), index,
-                          PyRef::borrow(item), PyRef(), i, parent, here()});
+                          PyRef::borrow(item), PyRef(), i, tuple_fact, here()});
     Fact& fact = facts_.back();
     fact.holder_slot = slot;
+    if (is_number_object(item)) {
+      if (!is_read) continue;
+      fact.by = MatchBy::Type;
+      fact.slot = new_slot(item);
+      fact.expected = PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(item)));
+      follow_number(fact, number);
+      nodes[static_cast<size_t>(i)] = fact.node;
+      continue;
+    }
     follow(fact, number);
-    last_number_ = -1;
     if (fact.slot < 0) know(item, number);
   }
+  if (std::any_of(nodes.begin(), nodes.end(), [](int node) { return node >= 0; }))
+    tuple_nodes_.emplace(tuple_fact, std::move(nodes));
 }
 
 // Items of a list or dict that are followed get facts of their own; the fact about the whole then
@@ -157,12 +194,12 @@ void Recording::separate_items(PyObject* container, PyObject* items) {
       if (!slot_of_.count(item) && !should_follow(fact, item)) continue;
       add_fact(kind, container, key, item, match_by(item)).number = i;
       known = index_.find({static_cast<int>(kind), container, key});
-      // Whoever reads the whole may do anything with the numbers in it.
-      concretise(take_number());
     }
     const Fact& fact = facts_[static_cast<size_t>(known->second)];
     if (fact.slot < 0 && fact.by != MatchBy::Same) continue;
-    if (fact.node >= 0) concretise(fact.node);
+    // Whoever reads the whole may do anything with the numbers in it.
+    number_reads_.push_back(known->second);
+    fix_number_reads(number_reads_.size() - 1);
     Py_INCREF(any_item());
     PyTuple_SET_ITEM(items, i, any_item());
     Py_DECREF(item);
@@ -233,20 +270,34 @@ void Recording::find_changes(Observation& out) const {
   }
 }
 
+// Numbers that the program takes are inputs of it; the others are guarded by their values after
+// all.
+void Recording::hand_over_numbers(Observation& out) {
+  for (int number : number_facts_) {
+    Fact& fact = facts_[static_cast<size_t>(number)];
+    if (numbers.sink()->is_free(fact.node)) {
+      if (fact.slot < 0) fact.by = MatchBy::NumberType;
+      out.numbers.push_back({fact.node, fact.slot, fact.slot < 0 ? number : -1});
+    } else if (fact.slot >= 0) {
+      fact.by = MatchBy::Value;
+      fact.expected = slot_objects_[static_cast<size_t>(fact.slot)];
+      fact.slot = -1;
+    }
+  }
+  numbers.hand_over(out.number_objects, out.number_owners);
+}
+
 // Dynamic facts keep no objects of this run, only words for them.
 void Recording::hand_over_slots(Observation& out) {
   PathPrinter printer(facts_, roots_);
   std::vector<std::string> texts;
   for (const Fact& fact : facts_) texts.push_back(fact.is_dynamic() ? printer.access(fact) : "");
-  numbers_.slot_names.resize(slot_objects_.size());
   size_t i = 0;
   for (Fact& fact : facts_) {
     std::string& text = texts[i++];
     if (!fact.is_dynamic()) continue;
     if (fact.slot >= 0) {
-      const auto slot = static_cast<size_t>(fact.slot);
-      numbers_.slot_names[slot] = text;
-      PyObject* object = slot_objects_[slot].get();
+      PyObject* object = slot_objects_[static_cast<size_t>(fact.slot)].get();
       if (is_tensor(object)) out.tensors.push_back({object, text, false, fact.slot});
     }
     fact.text = std::move(text);
@@ -255,7 +306,6 @@ void Recording::hand_over_slots(Observation& out) {
     if (fact.holder_slot >= 0) fact.holder = PyRef();
   }
   out.slots = slot_of_;
-  out.arithmetic = std::move(numbers_);
 }
 
 }  // namespace fulgurite::python::watching

@@ -74,7 +74,7 @@ struct Fact {
   int slot = -1;          // where what is found goes
   int holder_slot = -1;   // where the holder comes from; -1: it is `holder`
   Py_ssize_t length = 0;  // MatchBy::Type with a tuple type: how long it is; Same: the slot
-  int node = -1;          // of numbers that differ from call to call: its node (arithmetic.h)
+  int node = -1;          // of a number that differs from call to call (numbers.h)
   std::string text{};     // of a dynamic fact: its access, as its objects are not kept
   bool is_dynamic() const { return slot >= 0 || holder_slot >= 0 || by == MatchBy::Same; }
 };

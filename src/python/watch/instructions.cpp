@@ -11,7 +11,6 @@
 #include "callees.h"
 #include "events.h"
 #include "opcodes.h"
-#include "track.h"
 
 namespace fulgurite::python::watching {
 namespace {
@@ -24,9 +23,14 @@ void look_at_result(Recording& r, Frame& frame) {
   _PyInterpreterFrame* f = frame.frame;
   PyRef callee = std::exchange(frame.callee, PyRef());
   PyRef arguments = std::exchange(frame.arguments, PyRef());
+  const bool function_call = std::exchange(frame.function_call, false);
   if (f->stacktop <= f->f_code->co_nlocalsplus) return;
   PyObject* result = f->localsplus[f->stacktop - 1];
   if (!result) return;
+  if (function_call) {
+    const std::string why = r.functions.end(result);
+    if (!why.empty()) r.refuse(why);
+  }
   switch (pending) {
     case kPendingQuery:
       return r.read_call_result(callee.get(), arguments.get(), result);
@@ -293,12 +297,26 @@ class Step {
     }
   }
 
+  // Whether the factory of a defaultdict gives a new value each time: a builtin class, or Python
+  // code (which is watched).
+  bool makes_new_values(PyObject* dict) {
+    PyRef name = PyRef::steal(PyUnicode_InternFromString("default_factory"));
+    r_.read_attribute(dict, name.get());
+    PyRef factory = PyRef::steal(PyObject_GetAttr(dict, name.get()));
+    if (!factory) PyErr_Clear();
+    if (!factory || factory.get() == Py_None || PyFunction_Check(factory.get())) return true;
+    if (!PyType_Check(factory.get())) return false;
+    const Callee made = find_callee(factory.get()).callee;
+    return made == Callee::Pure || made == Callee::Deep || made == Callee::Free;
+  }
+
   void missing(PyObject* dict, PyObject* key) {
     r_.read_type(Py_TYPE(dict), names().missing);
     PyObject* hook = _PyType_Lookup(Py_TYPE(dict), names().missing);
     if (!hook || PyFunction_Check(hook) || r_.is_born(dict)) return;
     // collections.defaultdict stores what its factory makes.
-    if (!is_safe_key(key)) return r_.refuse("fills in a missing key of a defaultdict");
+    if (!is_safe_key(key) || !makes_new_values(dict))
+      return r_.refuse("fills in a missing key of a defaultdict");
     r_.mark_written(dict, key);
     PyRef how = PyRef::steal(PyUnicode_FromString("__missing__"));
     PyRef arguments = PyRef::steal(PyTuple_Pack(1, key));
@@ -408,7 +426,7 @@ class Step {
     PyTypeObject* type = Py_TYPE(operand);
     if (is_heap_type(type) || PyTuple_Check(operand) || PyList_Check(operand) ||
         PyDict_Check(operand) || PyAnySet_Check(operand) || is_simple(operand) ||
-        PyDictViewSet_Check(operand))
+        PyDictViewSet_Check(operand) || PyDictValues_Check(operand))
       return;
     if (find_callee_by_name(qualified_type_name(type)).callee == Callee::Unknown) {
       r_.refuse("computes with a " + type_text(operand) + ", a C type that is not audited");
@@ -559,13 +577,8 @@ void on_instruction(Recording& recording, Frame& frame) {
   recording.given = {};
   if (frame.pending) look_at_result(recording, frame);
   if (frame.number_step) number_result(recording, frame);
-  if (recording.tracks_numbers()) {
-    take_number_result(recording, frame);
-    track_operands(recording, frame);
-  }
   Step step(recording, frame);
   step.run();
-  if (recording.tracks_numbers()) track_results(recording, frame);
   recording.follow_number_reads(frame, step.opcode());
 }
 

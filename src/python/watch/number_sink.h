@@ -34,11 +34,17 @@ class NumberSink {
   virtual int constant(PyObject* number) = 0;
   // The number that was read out of a tensor since then; -1 if it is not this one.
   virtual int read(NumberMark since, PyObject* number) = 0;
+  // All of a tensor's, in order, -1 for what is no number (bools are guarded); false if it cannot
+  // be done.
+  virtual bool read_all(PyObject* tensor, size_t count, std::vector<int>& nodes) = 0;
   // "float_add" and so on (ops/number_prims.h); -1 if the result is not that of the operator.
   virtual int calculate(const char* what, int a, int b, PyObject* result) = 0;
   // As `calculate`, for a comparison that decides what the program does: it is guarded.
   virtual bool decide(const char* what, int a, int b, bool outcome) = 0;
   virtual void use(NumberMark since, const std::vector<NumberInCall>& places) = 0;
+  // Tensors without dimensions that were given since then where an operator may take a number.
+  virtual void use_tensors(NumberMark since, const std::vector<NumberInCall>& places,
+                           const std::vector<PyObject*>& tensors) = 0;
   virtual void fix(int node) = 0;
   virtual bool is_free(int node) const = 0;
 };

@@ -78,7 +78,8 @@ bool NumberWatch::holds(PyObject* object) const {
 }
 
 void NumberWatch::fix(const std::vector<int>& nodes) {
-  for (int node : nodes) sink_->fix(node);
+  for (int node : nodes)
+    if (node >= 0) sink_->fix(node);
 }
 
 void NumberWatch::fix_in(PyObject* object) {
@@ -109,265 +110,25 @@ int NumberWatch::operand(PyObject* object, bool as_float) {
                    : sink_->constant(converted.get());
 }
 
-namespace {
-
-void expect(Frame& frame, NumberStep step) {
-  frame.number_step = std::make_unique<NumberStep>(std::move(step));
+bool NumberWatch::decide(int operation, PyObject* left, PyObject* right, bool outcome) {
+  const bool floats = PyFloat_CheckExact(left) || PyFloat_CheckExact(right);
+  const bool swapped = operation == Py_GT || operation == Py_GE;
+  const bool equality = operation == Py_EQ || operation == Py_NE;
+  const bool strict = operation == Py_LT || operation == Py_GT;
+  const int a = operand(swapped ? right : left, floats);
+  const int b = operand(swapped ? left : right, floats);
+  const char* what = equality ? (floats ? "float_eq" : "int_eq")
+                     : strict ? (floats ? "float_lt" : "int_lt")
+                              : (floats ? "float_le" : "int_le");
+  return a >= 0 && b >= 0 && sink_->decide(what, a, b, outcome != (operation == Py_NE));
 }
 
-const char* arithmetic(int operation, bool floats) {
-  switch (operation % 13) {
-    case NB_ADD:
-      return floats ? "float_add" : "int_add";
-    case NB_MULTIPLY:
-      return floats ? "float_mul" : "int_mul";
-    case NB_SUBTRACT:
-      return floats ? "float_sub" : "int_sub";
-    case NB_TRUE_DIVIDE:
-      return "float_div";
-    case NB_POWER:
-      return floats ? "float_pow" : nullptr;
-    default:
-      return nullptr;
-  }
-}
-
-// An operator of Python on a tensor and a number: one ATen operator takes it.
-bool operator_on_tensor(Recording& r, Frame& frame, PyObject* left, PyObject* right) {
-  NumberWatch& n = r.numbers;
-  PyObject* number = is_tensor(left) ? right : left;
-  PyObject* other = number == left ? right : left;
-  const int node = n.find(number);
-  if (node < 0 || !is_tensor(other)) return false;
-  NumberStep step{NumberStep::Kind::Use, n.sink()->mark()};
-  NumberInCall place;
-  place.node = node;
-  place.is_operand = true;
-  step.places.push_back(place);
-  step.nodes.push_back(node);
-  expect(frame, std::move(step));
-  return true;
-}
-
-void binary(Recording& r, Frame& frame, int operation, PyObject* left, PyObject* right) {
-  NumberWatch& n = r.numbers;
-  if (operator_on_tensor(r, frame, left, right)) return;
-  std::vector<int> nodes;
-  n.collect(left, nodes);
-  n.collect(right, nodes);
-  if (nodes.empty()) return;
-  if (is_number_object(left) && is_number_object(right)) {
-    const bool floats =
-        PyFloat_CheckExact(left) || PyFloat_CheckExact(right) || operation % 13 == NB_TRUE_DIVIDE;
-    if (const char* what = arithmetic(operation, floats)) {
-      NumberStep step{NumberStep::Kind::Calculate, {}};
-      step.what = what;
-      step.nodes = {n.operand(left, floats), n.operand(right, floats)};
-      if (step.nodes[0] >= 0 && step.nodes[1] >= 0) return expect(frame, std::move(step));
-    }
-  }
-  // [n] * 2 and [n] + [m] only move.
-  const bool lists = (PyList_Check(left) || PyTuple_Check(left)) && n.find(right) < 0 &&
-                     (operation % 13 == NB_ADD || operation % 13 == NB_MULTIPLY);
-  if (!lists) n.fix(nodes);
-}
-
-void unary(Recording& r, Frame& frame, PyObject* object) {
-  NumberWatch& n = r.numbers;
-  const int node = n.find(object);
-  if (node < 0) return;
-  NumberStep step{NumberStep::Kind::Calculate, {}};
-  step.what = PyFloat_CheckExact(object) ? "float_neg" : "int_neg";
-  step.nodes = {node};
-  expect(frame, std::move(step));
-}
-
-void compare(Recording& r, Frame& frame, int operation, PyObject* left, PyObject* right) {
-  NumberWatch& n = r.numbers;
-  if (operator_on_tensor(r, frame, left, right)) return;
-  std::vector<int> nodes;
-  n.collect(left, nodes);
-  n.collect(right, nodes);
-  if (nodes.empty() || left == Py_None || right == Py_None) return;
-  if (is_number_object(left) && is_number_object(right)) {
-    const bool floats = PyFloat_CheckExact(left) || PyFloat_CheckExact(right);
-    const bool swapped = operation == Py_GT || operation == Py_GE;
-    NumberStep step{NumberStep::Kind::Decide, {}};
-    const bool equality = operation == Py_EQ || operation == Py_NE;
-    const bool strict = operation == Py_LT || operation == Py_GT;
-    step.what = equality ? (floats ? "float_eq" : "int_eq")
-                : strict ? (floats ? "float_lt" : "int_lt")
-                         : (floats ? "float_le" : "int_le");
-    step.negated = operation == Py_NE;
-    step.nodes = {n.operand(swapped ? right : left, floats),
-                  n.operand(swapped ? left : right, floats)};
-    if (step.nodes[0] >= 0 && step.nodes[1] >= 0) return expect(frame, std::move(step));
-  }
-  n.fix(nodes);
-}
-
-// `if n:` goes where n is not zero.
-void truth(Recording& r, PyObject* object) {
-  NumberWatch& n = r.numbers;
-  const int node = n.find(object);
-  if (node < 0) return;
-  const bool is_float = PyFloat_CheckExact(object);
-  PyRef zero = PyRef::steal(is_float ? PyFloat_FromDouble(0) : PyLong_FromLong(0));
-  const bool is_zero = is_float ? PyFloat_AS_DOUBLE(object) == 0 : Py_SIZE(object) == 0;
-  if (!n.sink()->decide(is_float ? "float_eq" : "int_eq", node, n.sink()->constant(zero.get()),
-                        is_zero))
-    n.sink()->fix(node);
-}
-
-// Small ints exist once: where identity is asked for, or an object outlives the call, it is that
-// one.
-void share(Recording& r, PyObject** top, int depth) {
-  PyObject* object = top[-depth];
-  const int node = r.numbers.find(object);
-  if (node < 0) return;
-  r.numbers.sink()->fix(node);
-  if (!PyLong_CheckExact(object)) return;
-  PyObject* shared = PyLong_FromLongLong(PyLong_AsLongLong(object));
-  if (shared == nullptr) return PyErr_Clear();
-  top[-depth] = shared;
-  Py_DECREF(object);
-}
-
-// A write into something that outlives the call.
-void stored(Recording& r, PyObject* target, PyObject** top, int depth) {
-  if (target != nullptr && r.is_born(target) && !is_tensor(target)) return;
-  r.numbers.fix_in(top[-depth]);
-  share(r, top, depth);
-}
-
-void fix_top(Recording& r, Frame& frame, PyObject** top, int count) {
-  PyObject** bottom = frame.frame->localsplus + frame.frame->f_code->co_nlocalsplus;
-  for (int i = 1; i <= count && top - i >= bottom; ++i) r.numbers.fix_in(top[-i]);
-}
-
-}  // namespace
-
-void number_instruction(Recording& r, Frame& frame, int opcode, int argument, PyObject** top) {
-  NumberWatch& n = r.numbers;
-  auto peek = [&](int depth) { return top[-depth]; };
-  switch (opcode) {
-    case BINARY_OP:
-      return binary(r, frame, argument, peek(2), peek(1));
-    case UNARY_NEGATIVE:
-      return unary(r, frame, peek(1));
-    case COMPARE_OP:
-      return compare(r, frame, argument, peek(2), peek(1));
-    case POP_JUMP_FORWARD_IF_FALSE:
-    case POP_JUMP_FORWARD_IF_TRUE:
-    case POP_JUMP_BACKWARD_IF_FALSE:
-    case POP_JUMP_BACKWARD_IF_TRUE:
-    case JUMP_IF_TRUE_OR_POP:
-    case JUMP_IF_FALSE_OR_POP:
-    case UNARY_NOT:
-      return truth(r, peek(1));
-    case BINARY_SUBSCR:
-      return n.fix_in(peek(1));  // the key
-    case STORE_SUBSCR:
-      n.fix_in(peek(1));
-      if (PyDict_Check(peek(2)) || PyList_Check(peek(2))) return stored(r, peek(2), top, 3);
-      return n.fix_in(peek(3));
-    case STORE_ATTR:
-      return stored(r, peek(1), top, 2);
-    case STORE_DEREF:
-      return stored(r, frame.frame->localsplus[argument], top, 1);
-    case STORE_GLOBAL:
-    case STORE_NAME:
-      return stored(r, nullptr, top, 1);
-    case LOAD_ATTR:
-    case LOAD_METHOD:
-      if (const int node = n.find(peek(1)); node >= 0) n.sink()->fix(node);
-      return;
-    case GET_ITER:
-    case GET_YIELD_FROM_ITER: {
-      NumberStep step{NumberStep::Kind::Carry, {}};
-      n.collect(peek(1), step.nodes);
-      if (!step.nodes.empty()) expect(frame, std::move(step));
-      return;
-    }
-    case IS_OP:
-      share(r, top, 1);
-      return share(r, top, 2);
-    case CONTAINS_OP:
-      return fix_top(r, frame, top, 2);
-    case BUILD_MAP:
-      for (int i = 0; i < argument; ++i) n.fix_in(peek(2 * i + 2));
-      return;
-    case MAP_ADD:
-      return n.fix_in(peek(2));
-    case BUILD_SET:
-      return fix_top(r, frame, top, argument);
-    // These only move what is on the stack; calls are looked at where they are modelled.
-    case CALL:
-    case CALL_FUNCTION_EX:
-    case PRECALL:
-    case KW_NAMES:
-    case NOP:
-    case RESUME:
-    case CACHE:
-    case POP_TOP:
-    case PUSH_NULL:
-    case COPY:
-    case SWAP:
-    case LOAD_FAST:
-    case STORE_FAST:
-    case DELETE_FAST:
-    case LOAD_CONST:
-    case LOAD_GLOBAL:
-    case LOAD_NAME:
-    case LOAD_DEREF:
-    case LOAD_CLASSDEREF:
-    case LOAD_CLOSURE:
-    case DELETE_DEREF:
-    case DELETE_ATTR:
-    case MAKE_CELL:
-    case MAKE_FUNCTION:
-    case COPY_FREE_VARS:
-    case LOAD_BUILD_CLASS:
-    case LOAD_ASSERTION_ERROR:
-    case BUILD_TUPLE:
-    case BUILD_LIST:
-    case BUILD_CONST_KEY_MAP:
-    case BUILD_SLICE:
-    case LIST_APPEND:
-    case LIST_EXTEND:
-    case LIST_TO_TUPLE:
-    case DICT_MERGE:
-    case DICT_UPDATE:
-    case UNPACK_SEQUENCE:
-    case UNPACK_EX:
-    case FOR_ITER:
-    case SEND:
-    case YIELD_VALUE:
-    case RETURN_VALUE:
-    case RETURN_GENERATOR:
-    case GET_LEN:
-    case JUMP_FORWARD:
-    case JUMP_BACKWARD:
-    case JUMP_BACKWARD_NO_INTERRUPT:
-    case POP_JUMP_FORWARD_IF_NONE:
-    case POP_JUMP_FORWARD_IF_NOT_NONE:
-    case POP_JUMP_BACKWARD_IF_NONE:
-    case POP_JUMP_BACKWARD_IF_NOT_NONE:
-    case BEFORE_WITH:
-    case PUSH_EXC_INFO:
-    case POP_EXCEPT:
-    case CHECK_EXC_MATCH:
-    case WITH_EXCEPT_START:
-    case RERAISE:
-    case IMPORT_NAME:
-    case IMPORT_FROM:
-      return;
-    case UNARY_POSITIVE:
-      if (n.find(peek(1)) >= 0 && !PyFloat_CheckExact(peek(1))) n.fix_in(peek(1));
-      return;
-    default:
-      return fix_top(r, frame, top, 4);
-  }
+void NumberWatch::hand_over(std::unordered_map<PyObject*, int>& objects,
+                            std::vector<PyRef>& owners) {
+  if (sink_ == nullptr) return;
+  for (const auto& [object, node] : nodes_)
+    if (sink_->is_free(node)) objects.emplace(object, node);
+  owners = std::move(owned_);
 }
 
 // A value that C code receives may be used by it; one that goes straight to a watched frame is not.
@@ -376,7 +137,7 @@ void number_return(Recording& r, PyObject* value) {
   if (value == nullptr || r.frames.size() < 2 || !n.holds(value)) return;
   const Frame& returning = r.frames.back();
   const Frame& caller = r.frames[r.frames.size() - 2];
-  if (!returning.frame->is_entry) return;
+  if (!returning.frame->is_entry || caller.muted) return;
   bool direct = !caller.callee;
   if (direct) {
     switch (general_opcode(_Py_OPCODE(*caller.frame->prev_instr))) {
@@ -400,6 +161,60 @@ void number_return(Recording& r, PyObject* value) {
   }
   if (!direct) n.fix_in(value);
 }
+
+namespace {
+
+// The places in nested lists.
+void add_leaves(PyObject* list, std::vector<std::pair<PyObject*, Py_ssize_t>>& leaves) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    PyObject* item = PyList_GET_ITEM(list, i);
+    if (PyList_CheckExact(item)) {
+      add_leaves(item, leaves);
+    } else {
+      leaves.emplace_back(list, i);
+    }
+  }
+}
+
+// The numbers in what tolist() gave are those of the tensor.
+bool read_elements(NumberWatch& n, PyObject* tensor, PyObject* result) {
+  std::vector<std::pair<PyObject*, Py_ssize_t>> leaves;
+  add_leaves(result, leaves);
+  std::vector<int> nodes;
+  if (!n.sink()->read_all(tensor, leaves.size(), nodes)) return false;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const auto [list, k] = leaves[i];
+    if (nodes[i] < 0) continue;
+    PyRef fresh = fresh_number(PyList_GET_ITEM(list, k));
+    if (!fresh) {
+      PyErr_Clear();
+      return false;
+    }
+    n.track(fresh.get(), nodes[i]);
+    PyList_SetItem(list, k, fresh.release());
+  }
+  return true;
+}
+
+// A tuple whose numbers nobody else has, in the place of one from outside.
+void replace_in_tuple(NumberWatch& n, PyObject*& place, const std::vector<int>& nodes) {
+  PyRef fresh = PyRef::steal(PyTuple_New(PyTuple_GET_SIZE(place)));
+  for (size_t i = 0; fresh && i < nodes.size(); ++i) {
+    const auto k = static_cast<Py_ssize_t>(i);
+    PyRef item = PyRef::borrow(PyTuple_GET_ITEM(place, k));
+    if (nodes[i] >= 0) item = fresh_number(item.get());
+    if (!item) break;
+    if (nodes[i] >= 0) n.track(item.get(), nodes[i]);
+    PyTuple_SET_ITEM(fresh.get(), k, item.release());
+  }
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    return n.fix(nodes);
+  }
+  Py_SETREF(place, fresh.release());
+}
+
+}  // namespace
 
 void number_result(Recording& r, Frame& frame) {
   std::unique_ptr<NumberStep> step = std::move(frame.number_step);
@@ -426,11 +241,26 @@ void number_result(Recording& r, Frame& frame) {
       if (!is_number_object(result) || step->delegated) return;
       if (const int node = n.sink()->read(step->since, result); node >= 0) take(node);
       return;
+    case NumberStep::Kind::ReadAll:
+      if (!step->delegated && PyList_CheckExact(result)) {
+        if (read_elements(n, step->tensors[0].get(), result)) return;
+      } else if (std::vector<int> nodes;
+                 !step->delegated && n.sink()->read_all(step->tensors[0].get(), 1, nodes)) {
+        if (nodes[0] >= 0) take(nodes[0]);
+        return;
+      }
+      return r.refuse("takes the data of a large or unusual tensor out to Python (tolist)");
     case NumberStep::Kind::Use:
       if (!step->delegated) return n.sink()->use(step->since, step->places);
       // The reflected method in Python has the number now; other callees might have used it.
       if (!step->places.front().is_operand) n.fix(step->nodes);
       return;
+    case NumberStep::Kind::UseTensors: {
+      if (step->delegated) return;
+      std::vector<PyObject*> tensors;
+      for (const PyRef& t : step->tensors) tensors.push_back(t.get());
+      return n.sink()->use_tensors(step->since, step->places, tensors);
+    }
     case NumberStep::Kind::Calculate: {
       const int b = step->nodes.size() > 1 ? step->nodes[1] : -1;
       const int node = is_number_object(result)
@@ -439,18 +269,23 @@ void number_result(Recording& r, Frame& frame) {
       if (node >= 0 && n.find(result) < 0) return take(node);
       return n.fix(step->nodes);
     }
-    case NumberStep::Kind::Decide:
-      if (PyBool_Check(result) && n.sink()->decide(step->what, step->nodes[0], step->nodes[1],
-                                                   (result == Py_True) != step->negated))
+    case NumberStep::Kind::Same:
+      return is_number_object(result) ? replace(step->nodes[0]) : n.fix(step->nodes);
+    case NumberStep::Kind::Decide: {
+      const int b = step->nodes.size() > 1 ? step->nodes[1] : -1;
+      if (PyBool_Check(result) &&
+          n.sink()->decide(step->what, step->nodes[0], b, result == Py_True))
         return;
       return n.fix(step->nodes);
+    }
     case NumberStep::Kind::Carry:
       // What holds numbers and cannot be looked into. None, True or a method hold none.
       if (PyIter_Check(result)) n.carry(result, std::move(step->nodes));
       return;
     case NumberStep::Kind::Source:
-      if (result == step->source && !step->delegated) return replace(step->nodes[0]);
-      return n.fix(step->nodes);
+      if (result != step->source || step->delegated) return n.fix(step->nodes);
+      if (!PyTuple_CheckExact(result)) return replace(step->nodes[0]);
+      return replace_in_tuple(n, *place, step->nodes);
   }
 }
 

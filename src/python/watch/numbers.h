@@ -3,7 +3,9 @@
 // A number is known by the identity of its object, which is owned while the run goes on. Where an
 // object could be shared (small ints, a float in an attribute), the program is given a fresh one in
 // its place. Only what is listed here may be done with such an object: moving it, arithmetic,
-// comparisons, and giving it to operators. Everything else *fixes* it: then its value is guarded.
+// comparisons, giving it to operators, and letting it out: what the call returns or stores is made
+// again with the program's numbers in it (recipe.h). Everything else *fixes* it: then its value is
+// guarded.
 #pragma once
 
 #include <Python.h>
@@ -24,20 +26,23 @@ struct Frame;
 // What the next event of a frame has to look at: the result of the instruction that ran.
 struct NumberStep {
   enum class Kind {
-    Read,       // out of a tensor
-    Use,        // by an operator
-    Calculate,  // arithmetic
-    Decide,     // a comparison
-    Carry,      // an opaque object that holds numbers now
-    Source,     // a number from outside
+    Read,        // out of a tensor
+    ReadAll,     // all of a tensor's, as a list
+    Use,         // by an operator
+    UseTensors,  // by an operator that may take the number in a tensor
+    Calculate,   // arithmetic
+    Same,        // a number that is known already
+    Decide,      // a comparison
+    Carry,       // an opaque object that holds numbers now
+    Source,      // a number from outside, or a tuple of some
   } kind;
   NumberMark since;
-  std::vector<NumberInCall> places{};  // Use
-  std::vector<int> nodes{};            // all that take part
+  std::vector<NumberInCall> places{};  // Use, UseTensors
+  std::vector<int> nodes{};            // all that take part; of a tuple: one per item, or -1
   const char* what = nullptr;          // Calculate, Decide
-  bool negated = false;                // Decide: the comparison is false where the result is true
   PyObject* source = nullptr;          // Source: the object that is expected
   bool delegated = false;              // a Python function was called in between
+  std::vector<PyRef> tensors{};        // ReadAll, UseTensors
 };
 
 class NumberWatch {
@@ -55,6 +60,10 @@ class NumberWatch {
   // From now on `object` is this number. It is owned.
   void track(PyObject* object, int node);
   void carry(PyObject* object, std::vector<int> nodes);
+  // A comparison that decides what the program does; false if it cannot be followed.
+  bool decide(int operation, PyObject* left, PyObject* right, bool outcome);
+  // The run is over: the objects that are numbers of the program.
+  void hand_over(std::unordered_map<PyObject*, int>& objects, std::vector<PyRef>& owners);
   // The node of an operand: a number, or a constant. Converted to float if asked for; -1 if it is
   // neither.
   int operand(PyObject* object, bool as_float);

@@ -63,7 +63,10 @@ std::string PathPrinter::object(PyObject* object, int parent, int depth) const {
 // The path of an object that a fact about a container (or a tuple, a method, ...) brought along.
 std::string PathPrinter::inside(const Fact& fact, PyObject* object, int depth) const {
   PyObject* whole = fact.expected.get();
-  std::string base = PathPrinter::object(fact.holder.get(), fact.parent, depth);
+  // (A dynamic fact about a whole container keeps only the words for it.)
+  std::string base = fact.kind == FactKind::ListAll || fact.kind == FactKind::DictAll
+                         ? access(fact, depth)
+                         : PathPrinter::object(fact.holder.get(), fact.parent, depth);
   if (whole && PyTuple_Check(whole)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(whole); ++i) {
       if (PyTuple_GET_ITEM(whole, i) != object) continue;

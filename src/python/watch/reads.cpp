@@ -22,11 +22,9 @@ PyObject* Recording::read_dict(PyObject* dict, PyObject* key) {
     read_all(dict);
     return value;
   }
+  if (is_tensor(key)) read_protocol(Py_TYPE(key));
   key = canonical(key);
-  if (has_fact(FactKind::DictItem, dict, key)) {
-    note_number_read(FactKind::DictItem, dict, key);
-    return value;
-  }
+  if (has_fact(FactKind::DictItem, dict, key)) return value;
   see_dict(dict);
   if (was_written(dict, key)) return value;
   if (value && is_born(value) && !is_value(value) && !partly_written_.count(dict) &&
@@ -36,56 +34,68 @@ PyObject* Recording::read_dict(PyObject* dict, PyObject* key) {
     return value;
   }
   add_fact(FactKind::DictItem, dict, key, value, match_by(value));
-  note_number_read(FactKind::DictItem, dict, key);
   return value;
 }
 
 // A number that was another one in an earlier run: it is followed instead of guarded.
 void Recording::vary(int number) {
   if (varying_ == nullptr || varying_->empty() || numbers.sink() == nullptr) return;
-  const Fact& fact = facts_[static_cast<size_t>(number)];
+  Fact& fact = facts_[static_cast<size_t>(number)];
   if (fact.kind != FactKind::DictItem && fact.kind != FactKind::Cell &&
       fact.kind != FactKind::ListItem)
     return;
-  // What is followed into a slot has its own account (track.cpp).
+  // (What is followed into a slot: follow.cpp.)
   if (fact.by != MatchBy::Value || fact.is_dynamic() || !fact.expected ||
-      !is_number_object(fact.expected.get()) || varying_facts_.count(number) != 0)
+      !is_number_object(fact.expected.get()))
     return;
   const std::string path = PathPrinter(facts_, roots_).access(fact);
   if (varying_->count(path) == 0) return;
-  varying_facts_.emplace(number, numbers.sink()->input(fact.expected.get(), path));
+  fact.node = numbers.sink()->input(fact.expected.get(), path);
+  number_facts_.push_back(number);
 }
 
-void Recording::note_number_read(FactKind kind, PyObject* holder, PyObject* key) {
-  if (varying_facts_.empty()) return;
-  auto it = index_.find({static_cast<int>(kind), holder, key});
-  if (it != index_.end() && varying_facts_.count(it->second) != 0)
-    number_reads_.push_back(it->second);
+// The running instruction read this fact; if there are numbers in it, they go on from here.
+void Recording::note_number_read(int fact, PyObject* holder, PyObject* key) {
+  if (number_facts_.empty()) return;
+  if (facts_[static_cast<size_t>(fact)].node < 0 && tuple_nodes_.count(fact) == 0) return;
+  // Found there is what the run itself wrote.
+  if (written_.count({0, holder, key}) != 0 || all_written_.count(holder) != 0) return;
+  number_reads_.push_back(fact);
+}
+
+// What the instruction read since then, somebody may look at.
+void Recording::fix_number_reads(size_t from) {
+  for (size_t i = from; i < number_reads_.size(); ++i) {
+    const int read = number_reads_[i];
+    const int node = facts_[static_cast<size_t>(read)].node;
+    if (node >= 0) numbers.sink()->fix(node);
+    if (auto it = tuple_nodes_.find(read); it != tuple_nodes_.end()) numbers.fix(it->second);
+  }
+  number_reads_.resize(from);
 }
 
 void Recording::follow_number_reads(Frame& frame, int opcode) {
   if (number_reads_.empty()) return;
-  const std::vector<int> reads = std::exchange(number_reads_, {});
-  if (opcode == CONTAINS_OP) return;  // whether it is there; its type is guarded
+  if (opcode == CONTAINS_OP) return number_reads_.clear();  // that it is there: its type is guarded
   const bool pushes = opcode == LOAD_ATTR || opcode == BINARY_SUBSCR || opcode == LOAD_GLOBAL ||
-                      opcode == LOAD_NAME || opcode == LOAD_DEREF || opcode == LOAD_CLASSDEREF;
-  if (reads.size() == 1 && pushes && !frame.number_step) {
-    NumberStep step{NumberStep::Kind::Source, {}};
-    step.nodes = {varying_facts_.at(reads[0])};
-    step.source = facts_[static_cast<size_t>(reads[0])].expected.get();
-    frame.number_step = std::make_unique<NumberStep>(std::move(step));
-    return;
-  }
-  for (int fact : reads) numbers.sink()->fix(varying_facts_.at(fact));
+                      opcode == LOAD_NAME || opcode == LOAD_DEREF || opcode == LOAD_CLASSDEREF ||
+                      opcode == CALL;
+  if (number_reads_.size() != 1 || !pushes || frame.number_step) return fix_number_reads(0);
+  const Fact& fact = facts_[static_cast<size_t>(number_reads_[0])];
+  NumberStep step{NumberStep::Kind::Source, {}};
+  auto items = tuple_nodes_.find(number_reads_[0]);
+  step.nodes = items != tuple_nodes_.end() ? items->second : std::vector<int>{fact.node};
+  const auto slot = static_cast<size_t>(fact.by == MatchBy::Same ? fact.length : fact.slot);
+  step.source = fact.is_dynamic() ? slot_objects_[slot].get() : fact.expected.get();
+  frame.number_step = std::make_unique<NumberStep>(std::move(step));
+  number_reads_.clear();
 }
 
 void Recording::read_cell(PyObject* cell, PyObject* name) {
   if (is_born(cell) || was_written(cell, nullptr)) return;
-  if (has_fact(FactKind::Cell, cell, nullptr))
-    return note_number_read(FactKind::Cell, cell, nullptr);
+  if (has_fact(FactKind::Cell, cell, nullptr)) return;
   PyObject* value = PyCell_GET(cell);
   add_fact(FactKind::Cell, cell, nullptr, value, match_by(value), name);
-  note_number_read(FactKind::Cell, cell, nullptr);
 }
 
 void Recording::read_list_item(PyObject* list, PyObject* index) {
@@ -99,13 +109,13 @@ void Recording::read_list_item(PyObject* list, PyObject* index) {
   if (i < 0 || i >= size) return;
   PyRef position = PyRef::steal(PyLong_FromSsize_t(i));
   PyObject* key = canonical(position.get());
-  if (has_fact(FactKind::ListItem, list, key))
-    return note_number_read(FactKind::ListItem, list, key);
+  if (has_fact(FactKind::ListItem, list, key)) return;
   PyObject* value = PyList_GET_ITEM(list, i);
   Fact& fact = add_fact(FactKind::ListItem, list, key, value, match_by(value));
   fact.number = i;
-  vary(static_cast<int>(facts_.size()) - 1);
-  note_number_read(FactKind::ListItem, list, key);
+  const int last = static_cast<int>(facts_.size()) - 1;
+  vary(last);
+  if (fact.slot < 0) note_number_read(last, list, key);
 }
 
 void Recording::read_length(PyObject* container) {
@@ -120,6 +130,7 @@ void Recording::read_length(PyObject* container) {
     if (has_fact(FactKind::DictLength, container, nullptr)) return;
     if (has_fact(FactKind::DictAll, container, nullptr)) return;
     if (partly_written_.count(container)) {
+      wanted_places_.push_back(path(container) + "[:]");
       return refuse("asks for the length of " + path(container) + " after changing it");
     }
     see_dict(container);
@@ -168,6 +179,7 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
   } else if (PyDict_Check(container)) {
     if (!no_fact && !has_fact(FactKind::DictAll, container, nullptr)) {
       if (partly_written_.count(container)) {
+        wanted_places_.push_back(path(container) + "[:]");
         return refuse("reads the whole of " + path(container) + " after changing it");
       }
       see_dict(container);
@@ -210,7 +222,7 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
   } else if (deep && is_heap_type(type) && !PyIter_Check(container)) {
     read_type_of(container);
     read_protocol(type, /*arithmetic=*/true);
-  } else if (PyDictViewSet_Check(container) || Py_TYPE(container) == &PyDictValues_Type) {
+  } else if (PyDictViewSet_Check(container) || PyDictValues_Check(container)) {
     // A view made before the run: what it shows is the dict behind it.
     read_all(reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(container)->dv_dict),
              deep, depth + 1);
@@ -277,7 +289,7 @@ int collect(PyObject* object, void* found) {
 // C code that looks at the items of a view or an iterator looks at what stands behind it.
 void Recording::read_behind(PyObject* object, int depth) {
   PyTypeObject* type = Py_TYPE(object);
-  const bool is_view = PyDictViewSet_Check(object) || type == &PyDictValues_Type;
+  const bool is_view = PyDictViewSet_Check(object) || PyDictValues_Check(object);
   const bool is_iterator = PyIter_Check(object) && !PyGen_Check(object) && !is_heap_type(type);
   if ((!is_view && !is_iterator) || type->tp_traverse == nullptr) return;
   std::vector<PyObject*> behind;

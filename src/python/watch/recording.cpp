@@ -69,6 +69,7 @@ Recording::Recording(AddressSet* born, const WatchOptions& options)
   places_ = options.places;
   for (PyObject* object : options.followed) new_slot(object);
   numbers.start(options.numbers);
+  functions.set_sink(options.functions);
   varying_ = options.varying;
   for (const auto& [object, node] : options.number_arguments) numbers.track(object, node);
 }
@@ -214,13 +215,14 @@ Fact& Recording::add_fact(FactKind kind, PyObject* holder, PyObject* dedup_key, 
   if (fact.slot < 0) know(expected, number);
   // The place of an item is known only after its index is.
   if (kind != FactKind::ListItem) vary(number);
+  note_number_read(number, holder, dedup_key);
   return fact;
 }
 
 // One object per key, so that equal keys that are different objects share facts.
 PyObject* Recording::canonical(PyObject* key) {
   if (PyUnicode_CheckExact(key) && PyUnicode_CHECK_INTERNED(key)) return key;
-  if (!is_safe_key(key)) {
+  if (!is_safe_key(key) || is_tensor(key)) {
     keep(key);
     return key;
   }
@@ -245,21 +247,19 @@ bool Recording::changed_unseen(PyObject* dict) const {
 
 bool Recording::was_written(PyObject* container, PyObject* key) const {
   if (!all_written_.count(container) && !written_.count({0, container, key})) return false;
-  note_number(-1, container, key);
   return true;
 }
 
 void Recording::mark_written(PyObject* container, PyObject* key) {
+  // A dict that is read as a whole after a change of the run's own is read before it as well: then
+  // what is there follows from that and from the program.
+  if (places_ && PyDict_Check(container) && !partly_written_.count(container) &&
+      is_hinted(path(container) + "[:]"))
+    read_all(container);
   if (PyDict_Check(container)) see_dict(container);
   know(container, kNoParent);
-  const Key place{0, container, canonical(key)};
-  written_.insert(place);
+  written_.insert({0, container, canonical(key)});
   partly_written_.insert(container);
-  if (storing_ >= 0) {
-    written_numbers_[place] = storing_;
-  } else {
-    written_numbers_.erase(place);
-  }
 }
 
 void Recording::mark_all_written(PyObject* container) {
@@ -277,13 +277,14 @@ void Recording::effect(EffectKind kind, PyObject* holder, PyObject* key, PyObjec
     over = true;
     return;
   }
+  // What is stored is made again by each call (recipe.h), with the program's numbers in it.
   numbers.fix_in(key);
-  numbers.fix_in(value);
+  if (kind >= EffectKind::Backward || kind == EffectKind::TensorAttr) numbers.fix_in(value);
   // Nobody will do again what a refused run did; its values may go when the program lets them go.
   if (!refusals_.empty()) value = nullptr;
   effects_.push_back({kind, PyRef::borrow(holder), PyRef::borrow(key), PyRef::borrow(value),
                       std::move(text), locate(here()), holder && is_born(holder),
-                      holder && all_written_.count(holder) != 0, std::exchange(storing_, -1)});
+                      holder && all_written_.count(holder) != 0});
 }
 
 void Recording::stop_if_too_long() {
@@ -375,13 +376,7 @@ void Recording::finish(Observation& out) {
   }
   std::sort(out.tensors.begin(), out.tensors.end(),
             [](const TensorRead& a, const TensorRead& b) { return a.path < b.path; });
-  // What the run stored may have been filled afterwards.
-  for (const Effect& e : effects_) numbers.fix_in(e.value.get());
-  for (auto [fact, node] : varying_facts_) {
-    if (!numbers.sink()->is_free(node)) continue;
-    facts_[static_cast<size_t>(fact)].by = MatchBy::NumberType;
-    out.numbers.emplace_back(node, static_cast<uint32_t>(fact));
-  }
+  hand_over_numbers(out);
   out.effects = std::move(effects_);
   out.pure_parts = std::move(pure_parts_);
   out.refusals = std::move(refusals_);

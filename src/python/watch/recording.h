@@ -34,18 +34,16 @@ struct Frame {
   PyRef callee;                             // of a pending CALL
   PyRef arguments;                          // of a pending call of an audited query
   PyObject* iterator = nullptr;             // of a pending FOR_ITER; the stack owns it
+  bool function_call = false;               // the pending CALL applies an autograd.Function
   std::unique_ptr<NumberStep> number_step;  // of an instruction with a number that varies
   PyObject* keyword_names = nullptr;
   bool user = false;    // outside torch, fulgurite and the standard library
   bool copies = false;  // uses identity only to recognise objects (copy, reprlib, dataclasses)
   bool wrote = false;   // the instruction that runs now has recorded an effect
   bool muted = false;   // inside a function whose whole effect is already recorded
+  bool moves = false;   // inside a function that only moves what it is given
   PyRef candidate;      // what a part would be: the function, or the module that is called
   size_t impure = 0, parts = 0;  // Recording's counts when it began
-  int number = -1;               // the running instruction gives this number (arithmetic.h)
-  int operation = -1;  // ... or computes one: a Binary or Unary node of `left` and `right`
-  bool is_unary = false;
-  int left = -1, right = -1;
   char saved_trace_lines = 1;
   char saved_trace_opcodes = 0;
 };
@@ -120,27 +118,6 @@ class Recording {
   bool is_followed(PyObject* object) const { return slot_of_.count(object) != 0; }
   bool is_hinted(const std::string& place) const { return places_ && places_->count(place); }
 
-  // --- numbers in such places (track.cpp)
-  bool tracks_numbers() const { return !numbers_.empty(); }
-  int node_of(PyObject* object) const;
-  PyRef track(int node, PyObject* value);  // a fresh object of the same value
-  int computed(const Frame& frame, int operation, PyObject* result);
-  int constant(PyObject* number);
-  int compared(int left, int right, int operation);
-  void truth_of(int node);
-  void concretise(int node);  // the program depends on the value itself
-  void begin_store(int node) { storing_ = node; }
-  void end_store();
-  void concretise_more() {
-    for (int node : std::exchange(more_numbers_, {})) concretise(node);
-  }
-  int take_number() { return std::exchange(last_number_, -1); }
-  PyObject* recorded(int node) const {
-    return numbers_.nodes[static_cast<size_t>(node)].recorded.get();
-  }
-  // The result of the whole call: if it is such a number, its node and the ordinary object.
-  int settle_result(PyObject*& result);
-
   // --- writes; recorded before they happen
   void write_attribute(PyObject* object, PyObject* name, PyObject* value, bool generic = false);
   void write_item(PyObject* container, PyObject* key, PyObject* value);
@@ -172,6 +149,9 @@ class Recording {
   // After an instruction: what it read is followed from the stack on, or fixed.
   void follow_number_reads(Frame& frame, int opcode);
 
+  // --- custom autograd.Functions
+  FunctionWatch functions;
+
   // --- frames
   std::vector<Frame> frames;
   size_t opcodes = 0;
@@ -197,7 +177,7 @@ class Recording {
   bool has_fact(FactKind kind, PyObject* holder, PyObject* key) {
     auto it = index_.find({static_cast<int>(kind), holder, key});
     if (it == index_.end()) return false;
-    note_number(facts_[static_cast<size_t>(it->second)].node, holder, key);
+    note_number_read(it->second, holder, key);
     return true;
   }
   Fact& add_fact(FactKind kind, PyObject* holder, PyObject* dedup_key, PyObject* expected,
@@ -205,10 +185,10 @@ class Recording {
   void follow(Fact& fact, int number);
   bool should_follow(const Fact& fact, PyObject* value) const;
   int new_slot(PyObject* object);
-  void follow_items(PyObject* tuple, int slot, int parent);
+  void follow_items(PyObject* tuple, int tuple_fact);
+  void follow_number(Fact& fact, int number);
   void separate_items(PyObject* container, PyObject* items);
   bool was_appended_to(PyObject* list);
-  void note_number(int node, PyObject* holder, PyObject* key) const;
   void find_changes(Observation& out) const;
   void hand_over_slots(Observation& out);
   PyObject* canonical(PyObject* key);
@@ -222,7 +202,9 @@ class Recording {
   void keep(PyObject* object);
   void reach_argument(PyObject* object, int parent);
   void vary(int fact);
-  void note_number_read(FactKind kind, PyObject* holder, PyObject* key);
+  void note_number_read(int fact, PyObject* holder, PyObject* key);
+  void fix_number_reads(size_t from);
+  void hand_over_numbers(Observation& out);
   void read_super_attribute(PyObject* super, PyObject* name);
   void read_tensor_attribute(PyObject* tensor, PyObject* name);
   bool require_audited_attribute(PyObject* object, PyObject* name, PyObject* descriptor);
@@ -266,17 +248,12 @@ class Recording {
   std::unordered_map<PyObject*, int> slot_of_;
   std::unordered_set<PyObject*> appended_;  // lists that grew without having been read
   std::vector<std::string> wanted_places_;
-  Arithmetic numbers_;
-  std::unordered_map<PyObject*, int> tracked_;  // fresh objects, kept; value: node
-  std::unordered_map<Key, int, KeyHash> written_numbers_;
-  std::unordered_set<int> concrete_;
-  mutable int last_number_ = -1;           // read by the running instruction
-  mutable std::vector<int> more_numbers_;  // ... which read others before it
-  int storing_ = -1;
   std::unordered_map<PyObject*, int> reached_arguments_;  // tensors; value: parent as in Fact
   const std::unordered_set<std::string>* varying_ = nullptr;
-  std::unordered_map<int, int> varying_facts_;  // value: node
-  std::vector<int> number_reads_;               // facts that this instruction read
+  std::vector<int> number_facts_;  // those with a node
+  std::unordered_map<int, std::vector<int>>
+      tuple_nodes_;                // of followed tuples: one per item, or -1
+  std::vector<int> number_reads_;  // facts that this instruction read
 };
 
 // Names that are looked up often, interned once.

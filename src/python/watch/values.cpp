@@ -86,6 +86,20 @@ bool is_safe_key_type(PyTypeObject* type) {
           type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
 }
 
+// Tensors hash by identity (in Python: `id(self)`), so that no two of them are compared.
+bool is_tensor_key(PyObject* key) {
+  PyTypeObject* type = Py_TYPE(key);
+  return type == types.tensor || type == types.parameter;
+}
+
+// The item under a key whose hash is known without asking it.
+PyObject* item_of_tensor(PyObject* dict, PyObject* tensor) {
+  PyObject* id = PyLong_FromVoidPtr(tensor);
+  const Py_hash_t hash = id != nullptr ? PyObject_Hash(id) : -1;
+  Py_XDECREF(id);
+  return hash == -1 ? nullptr : _PyDict_GetItem_KnownHash(dict, tensor, hash);
+}
+
 // Version tags are never used twice, so a dict seen to be safe stays so until its tag moves.
 bool has_only_safe_keys(PyObject* dict) {
   struct Seen {
@@ -114,6 +128,7 @@ void load_known_types() {
   if (!types.tensor && loaded_module("torch")) {
     types.tensor = type_in("torch", "Tensor");
     types.tensor_base = type_in("torch._C", "TensorBase");
+    types.function_base = type_in("torch._C", "_FunctionBase");
     types.size = type_in("torch", "Size");
     const char* names[] = {"dtype", "device", "layout", "memory_format",
                            "finfo", "iinfo",  "qscheme"};
@@ -180,10 +195,11 @@ bool is_simple(PyObject* object) {
 
 bool is_safe_key(PyObject* key) {
   PyTypeObject* type = Py_TYPE(key);
-  if (is_safe_key_type(type)) return true;
+  if (is_safe_key_type(type) || is_tensor_key(key)) return true;
   if (type == &PyTuple_Type) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
-      if (!is_safe_key(PyTuple_GET_ITEM(key, i))) return false;
+      PyObject* item = PyTuple_GET_ITEM(key, i);
+      if (is_tensor_key(item) || !is_safe_key(item)) return false;
     }
     return true;
   }
@@ -257,7 +273,8 @@ PyObject* dict_lookup(PyObject* dict, PyObject* key, bool* unsafe) {
     if (unsafe) *unsafe = true;
     return nullptr;
   }
-  PyObject* found = PyDict_GetItemWithError(dict, key);
+  PyObject* found =
+      is_tensor_key(key) ? item_of_tensor(dict, key) : PyDict_GetItemWithError(dict, key);
   if (!found) PyErr_Clear();
   return found;
 }

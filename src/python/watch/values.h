@@ -20,7 +20,8 @@ struct KnownTypes {
   PyTypeObject* tensor_base = nullptr;
   PyTypeObject* tensor = nullptr;
   PyTypeObject* parameter = nullptr;
-  PyTypeObject* module = nullptr;  // torch.nn.Module
+  PyTypeObject* function_base = nullptr;  // torch._C._FunctionBase
+  PyTypeObject* module = nullptr;         // torch.nn.Module
   PyTypeObject* size = nullptr;
   PyTypeObject* torch_values[8] = {};  // dtype, device, layout, memory_format, finfo, iinfo, ...
   PyTypeObject* numpy_generic = nullptr;

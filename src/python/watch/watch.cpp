@@ -13,7 +13,6 @@
 #include <string_view>
 
 #include "call.h"
-#include "track.h"
 
 namespace fulgurite::python {
 namespace watching {
@@ -42,7 +41,6 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
       ErrorAside aside;
       on_frame(r, frame);
       r.begin_part(r.frames.back());
-      if (r.tracks_numbers()) track_arguments(r, r.frames.back());
       const Frame& entered = r.frames.back();
       frame->f_trace_opcodes = !entered.muted || entered.saved_trace_opcodes;
       if (!watch->outer) frame->f_trace_lines = 0;
@@ -62,8 +60,8 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
     case PyTrace_EXCEPTION:
       if (current && current->frame == frame->f_frame) {
         if (current->wrote) r.refuse("a write raises an exception");
-        if (r.tracks_numbers() && !current->muted) lose_numbers(r, *current);
         number_raise(r, *current);
+        if (std::exchange(current->function_call, false)) r.functions.end(nullptr);
         current->wrote = false;
         current->pending = 0;
         current->keyword_names = nullptr;
@@ -187,7 +185,11 @@ void on_frame(Recording& r, PyFrameObject* object) {
     r.frames.back().number_step->delegated = true;
   r.frames.push_back(std::move(frame));
   Frame& entered = r.frames.back();
-  if (entered.muted) return fix_parameters(r, f);
+  entered.moves = r.frames.size() > 1 && r.frames[r.frames.size() - 2].moves;
+  if (entered.muted) {
+    if (!entered.moves) fix_parameters(r, f);
+    return;
+  }
   if (r.given.function != reinterpret_cast<PyObject*>(f->f_func)) r.given = {};
 
   PyObject* function = reinterpret_cast<PyObject*>(f->f_func);
@@ -214,7 +216,9 @@ void on_frame(Recording& r, PyFrameObject* object) {
         for (const Frame& below : r.frames) r.mark_written(below.frame->f_globals, registry.get());
       }
       entered.muted = true;
-      return fix_parameters(r, f);
+      entered.moves = model.callee == Callee::Moves;
+      if (!entered.moves) fix_parameters(r, f);
+      return;
     }
   }
   r.read_function(function);
@@ -287,12 +291,6 @@ PyObject* watch(PyObject* callable, PyObject* const* args, size_t nargsf, PyObje
                                                    ? reinterpret_cast<PyTypeObject*>(type)->tp_name
                                                    : "an exception"));
   }
-  if (result) out.result_number = recording.settle_result(result);
-  recording.numbers.fix_in(result);
-  if (result && PyLong_CheckExact(result) && recording.numbers.find(result) >= 0) {
-    PyObject* shared = PyLong_FromLongLong(PyLong_AsLongLong(result));  // small ints exist once
-    if (shared) Py_SETREF(result, shared);
-  }
   recording.finish(out);
   born->clear();
   spare_born = std::move(born);
@@ -309,9 +307,9 @@ bool watcher_supported(std::string* why_not) {
 }
 
 const char* effect_kind_name(EffectKind kind) {
-  static constexpr const char* kinds[] = {"set_attr",   "del_attr",   "set_item", "del_item",
-                                          "set_global", "del_global", "set_cell", "tensor_attr",
-                                          "mutate",     "backward",   "io",       "other"};
+  static constexpr const char* kinds[] = {
+      "set_attr",    "del_attr", "set_item", "del_item", "set_global", "del_global", "set_cell",
+      "tensor_attr", "mutate",   "backward", "warn",     "io",         "other"};
   return kinds[static_cast<size_t>(kind)];
 }
 

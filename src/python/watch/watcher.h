@@ -17,6 +17,7 @@
 #include <Python.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -24,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "arithmetic.h"
+#include "functions.h"
 #include "number_sink.h"
 #include "py_ref.h"
 
@@ -51,7 +52,9 @@ enum class EffectKind {
   TensorAttr,  // `t.grad = g`, `t.requires_grad = b`, `t.anything = x`; a null value deletes
   Mutate,      // any other change of a container; key is the method's name, value its arguments
   Backward,    // runs the autograd engine, which may accumulate into the `.grad` of leaves
-  Io,          // print, logging, warnings, writes to streams; value: the arguments
+  Warn,        // warnings.warn; holder: the globals of the line it blames, key: which (see
+               // ../warning_effect.h), value: the text
+  Io,          // print, logging, other warnings, writes to streams; value: the arguments
   Other,
 };
 
@@ -67,7 +70,6 @@ struct Effect {
   SourceLocation where;
   bool fresh = false;  // TensorAttr only: the holder was made by the call and may not outlive it
   bool whole = false;  // the container was guarded as a whole before its first change
-  int number = -1;     // the value is this one of Observation::arithmetic
 };
 
 // A pre-existing tensor that the program reached through Python; an argument is listed only if the
@@ -78,6 +80,13 @@ struct TensorRead {
   std::string path;
   bool attribute_grad;
   int slot = -1;  // it is whatever the guards find there (then nothing keeps it alive)
+};
+
+// A number from outside, which each call finds anew: in a slot, or through GuardProgram::number.
+struct NumberRead {
+  int node;
+  int slot = -1;
+  int64_t guard = -1;
 };
 
 struct GuardInfo {
@@ -155,8 +164,6 @@ struct Observation {
   KnownObjects known;
   std::unordered_map<PyObject*, int> slots;  // objects that the guards find anew in each call
   std::vector<std::string> changed;          // places to follow in the next recording
-  Arithmetic arithmetic;                     // what was computed from numbers in slots
-  int result_number = -1;                    // the result is this one of `arithmetic`
   std::vector<Effect> effects;
   std::vector<Refusal> refusals;
   // Python functions and nn.Modules that the run called and in which nothing was refused; none of
@@ -165,8 +172,12 @@ struct Observation {
   std::vector<TensorRead> tensors;
   bool asked_for_gradients = false;  // the program read requires_grad or the like of some tensor
   size_t opcodes = 0;
-  // Nodes whose numbers are read anew for each call, and where: for GuardProgram::number.
-  std::vector<std::pair<int, uint32_t>> numbers;
+  // Nodes whose numbers are read anew for each call, and where.
+  std::vector<NumberRead> numbers;
+  // The objects which are numbers of the program, and their nodes. They are owned by
+  // `number_owners`.
+  std::unordered_map<PyObject*, int> number_objects;
+  std::vector<PyRef> number_owners;
 };
 
 struct WatchOptions {
@@ -184,6 +195,8 @@ struct WatchOptions {
   void* context = nullptr;
   // Gets what becomes of numbers; null: numbers are guarded by value.
   NumberSink* numbers = nullptr;
+  // Is told of calls of custom autograd.Functions; null: they refuse the run.
+  FunctionSink* functions = nullptr;
   // Numbers read from these places (as GuardProgram::varied names them) are followed.
   const std::unordered_set<std::string>* varying = nullptr;
   // Arguments that are followed: objects that nobody else has, and their nodes.

@@ -6,7 +6,7 @@
 namespace fulgurite::python::watching {
 
 bool Recording::is_no_change(PyObject* current, PyObject* value) const {
-  if (!current || !value) return false;
+  if (!current || !value || numbers.holds(value)) return false;
   // What is there may be another number or tensor in the next call.
   if (places_ && (is_plain_number(value) || is_tensor(value))) return false;
   if (is_value(value)) return values_equal(current, value);
@@ -57,13 +57,7 @@ void Recording::write_cell(PyObject* cell, PyObject* name, PyObject* value) {
   if (is_no_change(PyCell_GET(cell), value)) return read_cell(cell, name);
   if (!value) read_cell(cell, name);  // that it was full
   know(cell, kNoParent);
-  const Key place{0, cell, nullptr};
-  written_.insert(place);
-  if (storing_ >= 0) {
-    written_numbers_[place] = storing_;
-  } else {
-    written_numbers_.erase(place);
-  }
+  written_.insert({0, cell, nullptr});
   effect(EffectKind::SetCell, cell, name, value, "sets the outer variable " + text_of(name));
 }
 

@@ -1,0 +1,147 @@
+#include "passes/gradient_parts.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ops/prims.h"
+
+namespace fulgurite::passes {
+
+using ir::Bind;
+using ir::Trace;
+using ir::ValueId;
+using ir::ValueList;
+
+const ValueList& function_inputs(const Bind& function) {
+  return std::get<ValueList>(function.args[2]);
+}
+const ValueList& function_results(const Bind& function) {
+  return std::get<ValueList>(function.results[0]);
+}
+
+namespace {
+
+class Partition {
+ public:
+  Partition(const Trace& t, const std::vector<bool>& active, const std::vector<ValueId>& attached)
+      : t_(t), active_(active), attached_(attached) {
+    parts_.of_bind.assign(t.binds.size(), kNoPart);
+    parts_.of_value.assign(t.values.size(), kNoPart);
+  }
+
+  GradientParts run(bool one) {
+    bool any = false;
+    one_ = one;
+    for (const Bind& b : t_.binds) any = any || (!one && b.op == prims::function());
+    if (any) {
+      find_dependents();
+    } else {
+      together();
+    }
+    for (size_t i = 0; i < t_.epilogue; ++i)
+      if (parts_.of_bind[i] != kNoPart)
+        for_each_result(t_.binds[i], [&](ValueId id) {
+          if (active_[id]) parts_.of_value[id] = parts_.of_bind[i];
+        });
+    place_inactive(any);
+    parts_.attached.resize(parts_.count);
+    for (ValueId id : attached_) attach(id);
+    if (any) attach_between();
+    return std::move(parts_);
+  }
+
+ private:
+  bool is_differentiated(const Bind& b) const {
+    if ((b.op == prims::function() && !one_) || (!b.grad_mode && !(b.op == prims::set_data())))
+      return false;
+    bool any = false;
+    for_each_result(b, [&](ValueId id) { any = any || active_[id]; });
+    return any;
+  }
+
+  void together() {
+    parts_.count = attached_.empty() ? 0 : 1;
+    for (size_t i = 0; i < t_.epilogue && parts_.count > 0; ++i)
+      if (is_differentiated(t_.binds[i])) parts_.of_bind[i] = 0;
+  }
+
+  // A result may require grad without depending on what does (a view of a leaf, taken without grad
+  // mode): it has a history that leads nowhere.
+  void place_inactive(bool functions) {
+    std::vector<bool> of_function(t_.values.size(), false);
+    for (const Bind& b : t_.binds)
+      if (b.op == prims::function())
+        for_each_result(b, [&](ValueId id) { of_function[id] = true; });
+    for (ValueId id : attached_) {
+      if (parts_.of_value[id] != kNoPart || of_function[id]) continue;
+      if (functions) ++parts_.count;
+      parts_.of_value[id] = static_cast<int>(parts_.count) - 1;
+    }
+  }
+
+  // Numbers of what depends on a value: outputs first, then Functions by bind.
+  void find_dependents() {
+    std::vector<std::set<size_t>> of_value(t_.values.size());
+    std::map<std::set<size_t>, int> known;
+    for (size_t k = 0; k < attached_.size(); ++k) of_value[attached_[k]].insert(k);
+    for (size_t i = t_.epilogue; i-- > 0;) {
+      const Bind& b = t_.binds[i];
+      if (b.op == prims::function()) {
+        for (ValueId id : function_inputs(b))
+          if (active_[id]) of_value[id].insert(attached_.size() + i);
+        continue;
+      }
+      if (!is_differentiated(b)) continue;
+      std::set<size_t> dependents;
+      for_each_result(b, [&](ValueId id) {
+        if (active_[id]) dependents.insert(of_value[id].begin(), of_value[id].end());
+      });
+      if (dependents.empty()) continue;
+      const auto part = known.emplace(dependents, static_cast<int>(known.size())).first->second;
+      parts_.of_bind[i] = part;
+      for_each_arg(b, [&](ValueId id) {
+        if (active_[id]) of_value[id].insert(dependents.begin(), dependents.end());
+      });
+    }
+    parts_.count = known.size();
+  }
+
+  void attach(ValueId id) {
+    const int part = parts_.of_value[id];
+    if (part == kNoPart) return;
+    auto& list = parts_.attached[static_cast<size_t>(part)];
+    if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
+  }
+
+  // What goes from one part to another, or into a Function.
+  void attach_between() {
+    for (size_t i = 0; i < t_.epilogue; ++i) {
+      const Bind& b = t_.binds[i];
+      if (b.op == prims::function()) {
+        for (ValueId id : function_inputs(b)) attach(id);
+      } else if (parts_.of_bind[i] != kNoPart) {
+        for_each_arg(b, [&](ValueId id) {
+          if (parts_.of_value[id] != parts_.of_bind[i]) attach(id);
+        });
+      }
+    }
+  }
+
+  const Trace& t_;
+  const std::vector<bool>& active_;
+  const std::vector<ValueId>& attached_;
+  bool one_ = false;
+  GradientParts parts_;
+};
+
+}  // namespace
+
+GradientParts gradient_parts(const Trace& functional, const std::vector<bool>& active,
+                             const std::vector<ValueId>& attached, bool one) {
+  return Partition(functional, active, attached).run(one);
+}
+
+}  // namespace fulgurite::passes

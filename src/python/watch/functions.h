@@ -1,0 +1,62 @@
+// Calls of custom autograd.Functions as the watcher sees them: who is called with what, what the
+// forward tells its context, what comes out. Who watches (WatchOptions::functions) is told when a
+// call is over, between the same operators as in the program.
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+#include <vector>
+
+#include "py_ref.h"
+
+namespace fulgurite::python {
+
+// Something that was done to a context and that its attributes do not show: `ctx.to_save = (x,)`
+// (which is what save_for_backward does), or ctx.register_hook(hook).
+struct ContextNote {
+  PyRef context;
+  std::string name;  // of the attribute; "register_hook"
+  PyRef value;
+};
+
+struct FunctionSeen {
+  PyRef function;                  // the class
+  PyRef arguments;                 // a tuple
+  PyRef result;                    // a tensor, a tuple, or anything else
+  std::vector<ContextNote> notes;  // of this call
+  bool grad_mode;
+};
+
+class FunctionSink {
+ public:
+  virtual ~FunctionSink() = default;
+  // A Function was called. "", or why the run must be refused.
+  virtual std::string called(const FunctionSeen& call) = 0;
+  // ctx.register_hook(hook) after the call that made ctx. "", or why the run must be refused.
+  virtual std::string hooked(PyObject* context, PyObject* hook) = 0;
+};
+
+namespace watching {
+
+class FunctionWatch {
+ public:
+  void set_sink(FunctionSink* sink) { sink_ = sink; }
+  bool can_record() const { return sink_ != nullptr; }
+  FunctionSink* sink() const { return sink_; }
+
+  void begin(PyObject* function, PyRef arguments, bool grad_mode);
+  // Whether `object` is a context and the attribute one that its C code keeps.
+  static bool is_context(PyObject* object);
+  void note(PyObject* context, std::string name, PyObject* value);
+  // The innermost call is over: with a result, or (null) with an exception. "", or why the run must
+  // be refused.
+  std::string end(PyObject* result);
+
+ private:
+  FunctionSink* sink_ = nullptr;
+  std::vector<FunctionSeen> active_;
+};
+
+}  // namespace watching
+}  // namespace fulgurite::python

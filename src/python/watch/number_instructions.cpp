@@ -1,0 +1,272 @@
+// What each instruction does with numbers that vary (numbers.h), before it runs.
+#include "internals.h"
+
+#include "numbers.h"
+#include "opcodes.h"
+#include "recording.h"
+
+namespace fulgurite::python::watching {
+
+namespace {
+
+void expect(Frame& frame, NumberStep step) {
+  frame.number_step = std::make_unique<NumberStep>(std::move(step));
+}
+
+const char* arithmetic(int operation, bool floats) {
+  switch (operation % 13) {
+    case NB_ADD:
+      return floats ? "float_add" : "int_add";
+    case NB_MULTIPLY:
+      return floats ? "float_mul" : "int_mul";
+    case NB_SUBTRACT:
+      return floats ? "float_sub" : "int_sub";
+    case NB_TRUE_DIVIDE:
+      return "float_div";
+    case NB_POWER:
+      return floats ? "float_pow" : "int_pow";
+    case NB_FLOOR_DIVIDE:
+      return floats ? "float_floordiv" : "int_floordiv";
+    case NB_REMAINDER:
+      return floats ? "float_mod" : "int_mod";
+    case NB_AND:
+      return floats ? nullptr : "int_and";
+    case NB_OR:
+      return floats ? nullptr : "int_or";
+    case NB_XOR:
+      return floats ? nullptr : "int_xor";
+    case NB_LSHIFT:
+      return floats ? nullptr : "int_lshift";
+    case NB_RSHIFT:
+      return floats ? nullptr : "int_rshift";
+    default:
+      return nullptr;
+  }
+}
+
+// An operator of Python on a tensor and a number: one ATen operator takes it.
+bool operator_on_tensor(Recording& r, Frame& frame, PyObject* left, PyObject* right) {
+  NumberWatch& n = r.numbers;
+  PyObject* number = is_tensor(left) ? right : left;
+  PyObject* other = number == left ? right : left;
+  const int node = n.find(number);
+  if (node < 0 || !is_tensor(other)) return false;
+  NumberStep step{NumberStep::Kind::Use, n.sink()->mark()};
+  NumberInCall place;
+  place.node = node;
+  place.is_operand = true;
+  step.places.push_back(place);
+  step.nodes.push_back(node);
+  expect(frame, std::move(step));
+  return true;
+}
+
+void binary(Recording& r, Frame& frame, int operation, PyObject* left, PyObject* right) {
+  NumberWatch& n = r.numbers;
+  if (operator_on_tensor(r, frame, left, right)) return;
+  std::vector<int> nodes;
+  n.collect(left, nodes);
+  n.collect(right, nodes);
+  if (nodes.empty()) return;
+  if (is_number_object(left) && is_number_object(right)) {
+    const bool floats =
+        PyFloat_CheckExact(left) || PyFloat_CheckExact(right) || operation % 13 == NB_TRUE_DIVIDE;
+    if (const char* what = arithmetic(operation, floats)) {
+      NumberStep step{NumberStep::Kind::Calculate, {}};
+      step.what = what;
+      step.nodes = {n.operand(left, floats), n.operand(right, floats)};
+      if (step.nodes[0] >= 0 && step.nodes[1] >= 0) return expect(frame, std::move(step));
+    }
+  }
+  // [n] * 2 and [n] + [m] only move.
+  const bool lists = (PyList_Check(left) || PyTuple_Check(left)) && n.find(right) < 0 &&
+                     (operation % 13 == NB_ADD || operation % 13 == NB_MULTIPLY);
+  if (!lists) n.fix(nodes);
+}
+
+void unary(Recording& r, Frame& frame, int opcode, PyObject* object) {
+  NumberWatch& n = r.numbers;
+  const int node = n.find(object);
+  if (node < 0) return;
+  NumberStep step{NumberStep::Kind::Calculate, {}};
+  const bool is_float = PyFloat_CheckExact(object);
+  if (opcode == UNARY_INVERT && is_float) return n.fix({node});  // raises
+  step.what = opcode == UNARY_INVERT ? "int_invert" : is_float ? "float_neg" : "int_neg";
+  step.nodes = {node};
+  expect(frame, std::move(step));
+}
+
+void compare(Recording& r, Frame& frame, int operation, PyObject* left, PyObject* right) {
+  NumberWatch& n = r.numbers;
+  if (operator_on_tensor(r, frame, left, right)) return;
+  std::vector<int> nodes;
+  n.collect(left, nodes);
+  n.collect(right, nodes);
+  if (nodes.empty() || left == Py_None || right == Py_None) return;
+  if (is_number_object(left) && is_number_object(right)) {
+    PyRef outcome = PyRef::steal(PyObject_RichCompare(left, right, operation));
+    if (outcome && n.decide(operation, left, right, outcome.get() == Py_True)) return;
+    if (!outcome) PyErr_Clear();
+  }
+  n.fix(nodes);
+}
+
+// `if n:` goes where n is not zero.
+void truth(Recording& r, PyObject* object) {
+  NumberWatch& n = r.numbers;
+  const int node = n.find(object);
+  if (node < 0) return;
+  const bool is_float = PyFloat_CheckExact(object);
+  PyRef zero = PyRef::steal(is_float ? PyFloat_FromDouble(0) : PyLong_FromLong(0));
+  const bool is_zero = is_float ? PyFloat_AS_DOUBLE(object) == 0 : Py_SIZE(object) == 0;
+  if (!n.sink()->decide(is_float ? "float_eq" : "int_eq", node, n.sink()->constant(zero.get()),
+                        is_zero))
+    n.sink()->fix(node);
+}
+
+// Small ints exist once: where identity is asked for, it is that one.
+void share(Recording& r, PyObject** top, int depth) {
+  PyObject* object = top[-depth];
+  const int node = r.numbers.find(object);
+  if (node < 0) return;
+  r.numbers.sink()->fix(node);
+  if (!PyLong_CheckExact(object)) return;
+  PyObject* shared = PyLong_FromLongLong(PyLong_AsLongLong(object));
+  if (shared == nullptr) return PyErr_Clear();
+  top[-depth] = shared;
+  Py_DECREF(object);
+}
+
+void fix_top(Recording& r, Frame& frame, PyObject** top, int count) {
+  PyObject** bottom = frame.frame->localsplus + frame.frame->f_code->co_nlocalsplus;
+  for (int i = 1; i <= count && top - i >= bottom; ++i) r.numbers.fix_in(top[-i]);
+}
+
+}  // namespace
+
+void number_instruction(Recording& r, Frame& frame, int opcode, int argument, PyObject** top) {
+  NumberWatch& n = r.numbers;
+  auto peek = [&](int depth) { return top[-depth]; };
+  switch (opcode) {
+    case BINARY_OP:
+      return binary(r, frame, argument, peek(2), peek(1));
+    case UNARY_NEGATIVE:
+    case UNARY_INVERT:
+      return unary(r, frame, opcode, peek(1));
+    case COMPARE_OP:
+      return compare(r, frame, argument, peek(2), peek(1));
+    case POP_JUMP_FORWARD_IF_FALSE:
+    case POP_JUMP_FORWARD_IF_TRUE:
+    case POP_JUMP_BACKWARD_IF_FALSE:
+    case POP_JUMP_BACKWARD_IF_TRUE:
+    case JUMP_IF_TRUE_OR_POP:
+    case JUMP_IF_FALSE_OR_POP:
+    case UNARY_NOT:
+      return truth(r, peek(1));
+    case BINARY_SUBSCR:
+      return n.fix_in(peek(1));  // the key
+    case STORE_SUBSCR:
+      n.fix_in(peek(1));
+      if (!PyDict_Check(peek(2)) && !PyList_Check(peek(2))) n.fix_in(peek(3));
+      return;
+    case STORE_ATTR:
+      if (is_tensor(peek(1))) n.fix_in(peek(2));
+      return;
+    case LOAD_ATTR:
+    case LOAD_METHOD:
+      if (const int node = n.find(peek(1)); node >= 0) n.sink()->fix(node);
+      return;
+    case GET_ITER:
+    case GET_YIELD_FROM_ITER: {
+      NumberStep step{NumberStep::Kind::Carry, {}};
+      n.collect(peek(1), step.nodes);
+      if (!step.nodes.empty()) expect(frame, std::move(step));
+      return;
+    }
+    case IS_OP:
+      share(r, top, 1);
+      return share(r, top, 2);
+    case CONTAINS_OP:
+      n.fix_in(peek(2));
+      if (!PyDict_Check(peek(1))) n.fix_in(peek(1));  // whose items are compared
+      return;
+    case BUILD_MAP:
+      for (int i = 0; i < argument; ++i) n.fix_in(peek(2 * i + 2));
+      return;
+    case MAP_ADD:
+      return n.fix_in(peek(2));
+    case BUILD_SET:
+      return fix_top(r, frame, top, argument);
+    // These only move what is on the stack; calls are looked at where they are modelled.
+    case CALL:
+    case CALL_FUNCTION_EX:
+    case PRECALL:
+    case KW_NAMES:
+    case NOP:
+    case RESUME:
+    case CACHE:
+    case POP_TOP:
+    case PUSH_NULL:
+    case COPY:
+    case SWAP:
+    case LOAD_FAST:
+    case STORE_FAST:
+    case STORE_DEREF:
+    case STORE_GLOBAL:
+    case STORE_NAME:
+    case DELETE_FAST:
+    case LOAD_CONST:
+    case LOAD_GLOBAL:
+    case LOAD_NAME:
+    case LOAD_DEREF:
+    case LOAD_CLASSDEREF:
+    case LOAD_CLOSURE:
+    case DELETE_DEREF:
+    case DELETE_ATTR:
+    case MAKE_CELL:
+    case MAKE_FUNCTION:
+    case COPY_FREE_VARS:
+    case LOAD_BUILD_CLASS:
+    case LOAD_ASSERTION_ERROR:
+    case BUILD_TUPLE:
+    case BUILD_LIST:
+    case BUILD_CONST_KEY_MAP:
+    case BUILD_SLICE:
+    case LIST_APPEND:
+    case LIST_EXTEND:
+    case LIST_TO_TUPLE:
+    case DICT_MERGE:
+    case DICT_UPDATE:
+    case UNPACK_SEQUENCE:
+    case UNPACK_EX:
+    case FOR_ITER:
+    case SEND:
+    case YIELD_VALUE:
+    case RETURN_VALUE:
+    case RETURN_GENERATOR:
+    case GET_LEN:
+    case JUMP_FORWARD:
+    case JUMP_BACKWARD:
+    case JUMP_BACKWARD_NO_INTERRUPT:
+    case POP_JUMP_FORWARD_IF_NONE:
+    case POP_JUMP_FORWARD_IF_NOT_NONE:
+    case POP_JUMP_BACKWARD_IF_NONE:
+    case POP_JUMP_BACKWARD_IF_NOT_NONE:
+    case BEFORE_WITH:
+    case PUSH_EXC_INFO:
+    case POP_EXCEPT:
+    case CHECK_EXC_MATCH:
+    case WITH_EXCEPT_START:
+    case RERAISE:
+    case IMPORT_NAME:
+    case IMPORT_FROM:
+      return;
+    case UNARY_POSITIVE:
+      if (n.find(peek(1)) >= 0 && !PyFloat_CheckExact(peek(1))) n.fix_in(peek(1));
+      return;
+    default:
+      return fix_top(r, frame, top, 4);
+  }
+}
+
+}  // namespace fulgurite::python::watching

@@ -1,0 +1,100 @@
+// Calls of custom autograd.Functions: what became of their outputs.
+#include <algorithm>
+
+#include "record/recorder_impl.h"
+
+namespace fulgurite::record {
+namespace {
+
+// Output `id` on the memory of an input: which; -1 if there is none.
+int64_t input_below(ValueId id, const ValueList& inputs, const std::vector<Facts>& facts) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (facts[inputs[i]].storage == facts[id].storage) return static_cast<int64_t>(i);
+  return -1;
+}
+
+int64_t position_of(const at::Tensor& t, const std::vector<at::Tensor>& among) {
+  for (size_t i = 0; i < among.size(); ++i)
+    if (among[i].is_same(t)) return static_cast<int64_t>(i);
+  return -1;
+}
+
+}  // namespace
+
+int Recorder::note_function(const FunctionCall& call) {
+  Impl& r = *impl_;
+  if (r.refusal) return -1;
+  r.update_position();
+  // A tensor whose history has changed is still the value that the forward left in it.
+  auto value_of = [&](const at::Tensor& t) {
+    const ValueId id = r.find(t);
+    return id != kNoValue ? id : r.use(t);
+  };
+  ValueList inputs, outputs, saved;
+  for (const at::Tensor& t : call.inputs) inputs.push_back(value_of(t));
+  for (const at::Tensor& t : call.outputs) outputs.push_back(value_of(t));
+  for (const at::Tensor& t : call.saved) saved.push_back(value_of(t));
+  if (r.refusal) return -1;
+
+  auto shares_with_given = [&](ValueId id) {
+    for (ValueId other : r.by_storage[r.facts[id].storage])
+      if (r.values[other].kind == ir::ValueKind::Input) return true;
+    return false;
+  };
+  std::vector<int64_t> view_of, written;
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const at::Tensor& t = call.outputs[k];
+    const bool dirty = position_of(t, call.dirty) >= 0;
+    written.push_back(dirty ? position_of(t, call.inputs) : -1);
+    view_of.push_back(dirty ? -1 : input_below(outputs[k], inputs, r.facts));
+    if (dirty) {
+      r.written_with_grad.insert(r.facts[outputs[k]].storage);
+      continue;
+    }
+    if (view_of[k] >= 0 && !t.is_view())
+      r.refuse("FG-190", call.name +
+                             " returns a tensor on the memory of an input (x.data) that "
+                             "is no view of it");
+    if (view_of[k] < 0 && shares_with_given(outputs[k]))
+      r.refuse("FG-190", call.name + " returns a view of a tensor that is none of its inputs");
+    if (view_of[k] < 0 && t.is_view()) view_of[k] = -2;
+    for (size_t other = 0; other < k && view_of[k] < 0; ++other)
+      if (r.facts[outputs[other]].storage == r.facts[outputs[k]].storage)
+        r.refuse("FG-190", call.name + " returns two tensors that share memory");
+  }
+  for (size_t k = 0; k < saved.size(); ++k) {
+    if (position_of(call.saved[k], call.outputs) >= 0 ||
+        position_of(call.saved[k], call.inputs) >= 0)
+      continue;
+    if (call.saved[k].requires_grad() && r.values[saved[k]].kind != ir::ValueKind::Input)
+      r.refuse("FG-190", call.name + " saves a tensor with a history that is none of its inputs");
+    for (size_t j = 0; j < outputs.size(); ++j)
+      if (view_of[j] < 0 && r.facts[outputs[j]].storage == r.facts[saved[k]].storage)
+        r.refuse("FG-190", call.name + " saves a tensor that shares memory with its result");
+  }
+  if (r.refusal) return -1;
+
+  PendingBind p{ir::Bind{
+      prims::function(),
+      {Arg(IValue(call.name)), Arg(IValue(int64_t{r.functions})), Arg(std::move(inputs)),
+       Arg(std::move(outputs)), Arg(std::move(saved)), Arg(IValue(view_of)), Arg(IValue(written))},
+      {},
+      r.location(),
+      r.region,
+      true}};
+  ValueList results;
+  for (const at::Tensor& t : call.outputs)
+    results.push_back(r.new_result(t, static_cast<int32_t>(r.binds.size())));
+  p.bind.results.emplace_back(std::move(results));
+  r.binds.push_back(std::move(p));
+  return r.functions++;
+}
+
+void Recorder::note_version_bump(const at::Tensor& t) {
+  Impl& r = *impl_;
+  if (r.refusal) return;
+  r.update_position();
+  r.push(prims::bump_version_(), {Arg(r.use(t)), Arg(IValue(int64_t{1}))});
+}
+
+}  // namespace fulgurite::record

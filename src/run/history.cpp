@@ -1,0 +1,174 @@
+#include "run/history.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "ir/errors.h"
+#include "ops/prims.h"
+#include "ops/traits.h"
+#include "run/below_autograd.h"
+
+namespace fulgurite::run {
+namespace {
+
+using ir::Bind;
+using ir::Trace;
+using ir::ValueId;
+using ir::ValueList;
+
+FunctionStep function_step(const Bind& b) {
+  FunctionStep s;
+  s.call = std::get<c10::IValue>(b.args[1]).toInt();
+  s.inputs = std::get<ValueList>(b.args[2]);
+  s.outputs = std::get<ValueList>(b.args[3]);
+  s.saved = std::get<ValueList>(b.args[4]);
+  s.view_of = std::get<c10::IValue>(b.args[5]).toIntVector();
+  s.written = std::get<c10::IValue>(b.args[6]).toIntVector();
+  s.results = std::get<ValueList>(b.results[0]);
+  return s;
+}
+
+class Ordering {
+ public:
+  explicit Ordering(const passes::Lowered& parts) : parts_(parts), t_(*parts.forward) {
+    producer_.assign(t_.values.size(), nullptr);
+    for (const Bind& b : t_.binds) for_each_result(b, [&](ValueId id) { producer_[id] = &b; });
+  }
+
+  HistoryPlan run() {
+    for (size_t i = 0; i < t_.epilogue; ++i)
+      if (t_.binds[i].op == prims::function())
+        plan_.functions.push_back(function_step(t_.binds[i]));
+    if (!plan_.functions.empty()) share_counters();
+    order();
+    return std::move(plan_);
+  }
+
+ private:
+  // What a step gives a history, and of what it needs the history.
+  using Ids = std::vector<ValueId>;
+  Ids given(const HistoryStep& s) const {
+    if (!s.is_function) return parts_.parts[s.index].attached;
+    const FunctionStep& f = plan_.functions[s.index];
+    return {f.results.begin(), f.results.end()};
+  }
+  Ids needed(const HistoryStep& s) const {
+    if (!s.is_function) return parts_.parts[s.index].differentiable;
+    const FunctionStep& f = plan_.functions[s.index];
+    Ids ids(f.inputs.begin(), f.inputs.end());
+    ids.insert(ids.end(), f.saved.begin(), f.saved.end());
+    return ids;
+  }
+
+  void order() {
+    std::vector<HistoryStep> waiting;
+    for (size_t k = 0; k < parts_.parts.size(); ++k) waiting.push_back({false, k});
+    for (size_t k = 0; k < plan_.functions.size(); ++k) waiting.push_back({true, k});
+    std::set<ValueId> missing;
+    for (const HistoryStep& s : waiting)
+      for (ValueId id : given(s)) missing.insert(id);
+    while (!waiting.empty()) {
+      auto ready = std::find_if(waiting.begin(), waiting.end(), [&](const HistoryStep& s) {
+        const Ids ids = needed(s);
+        return std::none_of(ids.begin(), ids.end(),
+                            [&](ValueId id) { return missing.count(id) > 0; });
+      });
+      if (ready == waiting.end())
+        throw InternalError("the parts of the gradient depend on each other in a circle");
+      for (ValueId id : given(*ready)) missing.erase(id);
+      plan_.steps.push_back(*ready);
+      waiting.erase(ready);
+    }
+  }
+
+  // The value that `id` is a view of, in the end.
+  ValueId memory_root(ValueId id) const {
+    while (producer_[id] != nullptr && ops::is_view(producer_[id]->op) &&
+           std::holds_alternative<ValueId>(producer_[id]->args[0]))
+      id = std::get<ValueId>(producer_[id]->args[0]);
+    return id;
+  }
+
+  void share_counters() {
+    std::set<ValueId> held(t_.inputs.begin(), t_.inputs.end());
+    held.insert(t_.outputs.begin(), t_.outputs.end());
+    for (const auto& part : parts_.parts) held.insert(part.attached.begin(), part.attached.end());
+    for (const FunctionStep& f : plan_.functions)
+      for (const ValueList* ids : {&f.inputs, &f.results, &f.saved})
+        held.insert(ids->begin(), ids->end());
+    for (FunctionStep& f : plan_.functions) {
+      for (const ValueList* ids : {&f.inputs, &f.saved}) {
+        for (ValueId id : *ids) {
+          const ValueId root = memory_root(id);
+          if (root != id && held.count(root) > 0) f.same_counter.emplace_back(id, root);
+        }
+      }
+    }
+  }
+
+  const passes::Lowered& parts_;
+  const Trace& t_;
+  std::vector<const Bind*> producer_;
+  HistoryPlan plan_;
+};
+
+}  // namespace
+
+// Another value of the frame may be the same tensor; its history is another.
+at::Tensor tensor_of_its_own(const at::Tensor& t) {
+  auto* impl = t.unsafeGetTensorImpl();
+  if (t.is_inference()) return t;
+  return at::Tensor(impl->shallow_copy_and_detach(impl->version_counter(),
+                                                  /*allow_tensor_metadata_change=*/true));
+}
+
+HistoryPlan history_plan(const passes::Lowered& parts) { return Ordering(parts).run(); }
+
+void give_function_history(const FunctionStep& step, const FunctionHost& host, Frame& frame) {
+  for (auto [id, root] : step.same_counter) {
+    const at::Tensor& view = frame[id].toTensor();
+    const at::Tensor& base = frame[root].toTensor();
+    if (view.is_same(base) || view.is_inference() || base.is_inference()) continue;
+    view.unsafeGetTensorImpl()->set_version_counter(base.unsafeGetTensorImpl()->version_counter());
+  }
+  FunctionTensors tensors;
+  for (ValueId id : step.inputs) tensors.inputs.push_back(frame[id].toTensor());
+  UnderAutograd under;
+  {
+    c10::AutoGradMode no_grad(false);
+    for (size_t k = 0; k < step.outputs.size(); ++k) {
+      const at::Tensor& computed = frame[step.outputs[k]].toTensor();
+      if (step.view_of[k] >= 0) {
+        // As in the forward: a view that was taken without grad mode.
+        const at::Tensor& base = tensors.inputs[static_cast<size_t>(step.view_of[k])];
+        if (!computed.is_alias_of(base))
+          throw InternalError("the view that an autograd.Function returns is a copy");
+        tensors.outputs.push_back(
+            base.as_strided(computed.sizes(), computed.strides(), computed.storage_offset()));
+      } else if (step.view_of[k] == -2) {
+        tensors.outputs.push_back(
+            computed.as_strided(computed.sizes(), computed.strides(), computed.storage_offset()));
+      } else {
+        tensors.outputs.push_back(tensor_of_its_own(computed));
+      }
+    }
+  }
+  for (ValueId id : step.saved) {
+    at::Tensor t = frame[id].toTensor();
+    for (size_t k = 0; k < step.inputs.size(); ++k)
+      if (step.inputs[k] == id) t = tensors.inputs[k];
+    for (size_t k = 0; k < step.outputs.size(); ++k)
+      if (step.outputs[k] == id && step.view_of[k] < 0) t = tensors.outputs[k];
+    tensors.saved.push_back(std::move(t));
+  }
+  c10::AutoGradMode grad(true);
+  const std::vector<at::Tensor> results = host.give_history(step.call, tensors);
+  for (size_t k = 0; k < step.results.size(); ++k)
+    if (step.results[k] != ir::kNoValue) frame[step.results[k]] = results.at(k);
+}
+
+}  // namespace fulgurite::run
