@@ -7,26 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from torch.func import functional_call, grad, grad_and_value, hessian, jacrev, vjp, vmap
+from torch.func import grad, grad_and_value, hessian, jacrev, vjp, vmap
 from torch.utils._pytree import tree_leaves
 
 import fulgurite as fg
 
 CALLS = 4
 CLOSURE = torch.randn(3, 2, generator=torch.Generator().manual_seed(0))
-
-
-def _net() -> torch.nn.Module:
-    torch.manual_seed(1)
-    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
-
-
-NET = _net()
-PARAMETERS = dict(NET.named_parameters())
-
-
-def loss_of_one(p: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return ((functional_call(NET, p, (x[None],)) - y) ** 2).mean()
 
 
 def written_by_vmap(x: torch.Tensor) -> torch.Tensor:
@@ -57,10 +44,6 @@ PROGRAMS: dict[str, tuple[Callable, tuple[tuple[int, ...], ...]]] = {
     "gradient of each sample": (
         lambda w, x: vmap(grad(lambda a, b: (b @ a).pow(2).sum()), in_dims=(None, 0))(w, x),
         ((3, 2), (4, 3)),
-    ),
-    "gradient of each sample of a module": (
-        lambda x, y: vmap(grad(loss_of_one), in_dims=(None, 0, 0))(PARAMETERS, x, y),
-        ((4, 3), (4, 1)),
     ),
     "jacrev": (lambda x: jacrev(lambda a: a.sin() * a.sum())(x), ((3,),)),
     "vjp": (lambda x, v: vjp(torch.sin, x)[1](v), ((3,), (3,))),

@@ -79,7 +79,7 @@ REFUSED = [
         args = (torch.ones(2, requires_grad=True),)
         def f(x): return Square.apply(x)
      """, "custom autograd.Function"),
-    ("torch.func", "import torch\nargs = (torch.ones(2),)\ndef f(x): return torch.func.vmap(torch.sin)(x)", "torch.func"),
+    ("torch.func", "import torch\nargs = (torch.ones(2),)\ndef f(x): return torch.func.jvp(torch.sin, (x,), (x,))", "torch.func"),
     ("tensor hook", "import torch\nargs = (torch.ones(2, requires_grad=True),)\ndef f(x): (x * 2).register_hook(print)", "hook"),
     ("save", "import torch, io\nargs = (torch.ones(2),)\ndef f(x): torch.save(x, io.BytesIO())", "saves or loads"),
 ]  # fmt: skip

@@ -362,3 +362,14 @@ def test_what_the_program_drops_is_freed_as_without_the_watcher():
     for make in makers:
         # Asked inside the call: what is freed late would be seen by the program.
         assert _C._watch(lambda make=make: make()() is None, (), {})[0], make.__name__
+
+
+def test_containers_that_are_gone_when_the_call_is_over():
+    def f():
+        for i in range(300):
+            module = type("Module", (), {"table": {"a": i}})
+            assert vars(module)["table"]["a"] == i and {"b": i}["b"] == i
+        return [[] for _ in range(1000)]
+
+    for _ in range(3):
+        assert len(_C._watch(f, (), {})[0]) == 1000

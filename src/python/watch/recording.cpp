@@ -237,6 +237,7 @@ uint64_t Recording::base_tag(PyObject* dict) const {
 }
 
 void Recording::see_dict(PyObject* dict) {
+  if (is_born(dict)) return;  // may be gone when the run is over
   if (dicts_.insert(dict).second) know(dict, kNoParent);
 }
 
