@@ -25,6 +25,7 @@ expect_int = _ops.expect_int.default
 expect_float = _ops.expect_float.default
 expect_bool = _ops.expect_bool.default
 expect_sizes = _ops.expect_sizes.default
+expect_values = _ops.expect_values.default
 replace = _ops.replace.default
 open_leaf = _ops.open_leaf.default
 close_leaf = _ops.close_leaf.default

@@ -3,6 +3,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "ir/errors.h"
+
 namespace fulgurite::ops {
 namespace {
 
@@ -55,9 +57,6 @@ const std::vector<Card>& cards() {
       {"aten::select", kNone, {}, -1, nullptr, "aten::select_scatter"},
       {"aten::slice", kNone, {}, -1, nullptr, "aten::slice_scatter"},
       {"aten::diagonal", kNone, {}, -1, nullptr, "aten::diagonal_scatter"},
-      {.name = "aten::select_scatter", .traits = kNone, .view = "aten::select.int"},
-      {.name = "aten::slice_scatter", .traits = kNone, .view = "aten::slice.Tensor"},
-      {.name = "aten::diagonal_scatter", .traits = kNone, .view = "aten::diagonal"},
       {"aten::t", kOwnInverse},
       {"aten::transpose", kOwnInverse},
       {"aten::permute", kPermutes},
@@ -173,7 +172,9 @@ std::mutex cards_mutex;
 std::unordered_map<std::string, const Card*>& cards_by_name() {
   static auto* by_name = [] {
     auto* map = new std::unordered_map<std::string, const Card*>();
-    for (const Card& c : cards()) map->emplace(c.name, &c);
+    for (const Card& c : cards())
+      if (!map->emplace(c.name, &c).second)
+        throw InternalError(std::string("two cards for ") + c.name);
     return map;
   }();
   return *by_name;

@@ -45,8 +45,6 @@ struct Card {
   const char* scatter = nullptr;
   // For a view that shows other values than its base has: the operator that inverts it.
   const char* inverse = nullptr;
-  // For an operator that writes a new value of a view into its base: the view.
-  const char* view = nullptr;
 };
 
 // nullptr if the operator has none.

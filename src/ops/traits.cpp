@@ -208,14 +208,6 @@ const char* inverse_of_value_view(const ir::Op& op) {
   return card == nullptr ? nullptr : card->inverse;
 }
 
-std::optional<ir::Op> view_of_scatter(const ir::Op& op) {
-  const Card* card = card_of(op);
-  if (card == nullptr || card->view == nullptr) return {};
-  const std::string name = card->view;
-  const size_t dot = name.find('.');
-  return ir::Op::get(name.substr(0, dot), dot == std::string::npos ? "" : name.substr(dot + 1));
-}
-
 bool cuts_gradient(const ir::Op& op) { return has_trait(op, kCutsGradient); }
 
 std::optional<Functional> functional_variant(const ir::Op& op) {

@@ -54,8 +54,6 @@ bool changes_geometry_in_place(const ir::Op& op);
 std::optional<ir::Op> view_variant(const ir::Op& op);
 // Every result is a view of argument 0 by its schema, e.g. select, split.
 bool is_view(const ir::Op& op);
-// For an operator that writes a new value of a view into its base (select_scatter): the view.
-std::optional<ir::Op> view_of_scatter(const ir::Op& op);
 // For a view that only permutes dimensions (t, transpose, permute): the bind that permutes
 // `contents` back; its result is left to the caller.
 std::optional<ir::Bind> inverse_permutation(const ir::Bind& view, ir::ValueId contents);

@@ -191,7 +191,7 @@ std::shared_ptr<const Rule> explicit_rule(const ir::Trace& trace, const Bind& bi
   }
   if (bind.op == prims::strided_scatter())
     return strided_scatter_rule(trace, bind, *cotangents.at(0), wanted);
-  if (const auto view = ops::view_of_scatter(bind.op);
+  if (const auto view = ops::written_view(bind.op);
       view && at::isComplexType(cotangents.at(0)->dtype))
     return scatter_rule(bind, *cotangents.at(0), *view, wanted);
   static const Op pack_padded_sequence = Op::get("aten::_pack_padded_sequence");

@@ -106,6 +106,10 @@ class Simplifier {
     const bool same =
         a.dtype == r.dtype && a.sizes == r.sizes && a.strides == r.strides && a.device == r.device;
     if (!same) return kNoValue;
+    // Second gradients stop at it. (Values of a backward trace do not say whether they have one.)
+    if (ops::cuts_gradient(b.op) &&
+        (t_.kind == ir::TraceKind::Backward || (a.requires_grad && !r.requires_grad)))
+      return kNoValue;
     const ops::Card* card = ops::card_of(b.op);
     if (card != nullptr && (card->traits & ops::kIdentity) != 0) return from;
     if (b.op.name() == "aten::clone" && !written_[to] && !written_[from] && !given_[from])

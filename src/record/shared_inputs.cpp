@@ -18,6 +18,10 @@ std::vector<SharedInput> Recorder::Impl::shared_inputs() {
   std::vector<SharedInput> shared;
   for (auto& [storage, group] : groups) {
     if (group.size() < 2) continue;
+    if (std::any_of(group.begin(), group.end(),
+                    [](const Given& g) { return g.tensor.numel() == 0; }))
+      refuse("FG-151",
+             "inputs share memory that the function writes, and one of them has no elements");
     // The tensor of which those that require grad are views; undefined if there are several.
     at::Tensor base;
     bool several = false;
