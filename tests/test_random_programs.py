@@ -21,6 +21,8 @@ FIXED = 1000
 CHUNK = 250
 FRESH = int(os.environ.get("FULGURITE_TEST_SEEDS", "0"))
 KEPT = sorted(glob.glob(os.path.join(os.path.dirname(__file__), "programs", "*.py")))
+KNOWN = {586: "memory of a saved result is written through .data before backward"}
+"""Fixed seeds that differ, and why (docs/known_differences.md); one that no longer does fails the test."""
 TITLE = "Random programs"
 REPORTED = 3  # failures of a chunk that are minimized
 
@@ -57,8 +59,8 @@ def _run(seeds: Iterable[int], count: Callable[..., None]) -> None:
             failed.append((seed, str(report)))
             continue
         assert not report.invalid, f"seed {seed} draws no program:\n{programs.draw(seed).source()}"
-        if report.wrong:
-            failed.append((seed, report.wrong[0]))
+        if bool(report.wrong) != (seed in KNOWN):
+            failed.append((seed, report.wrong[0] if report.wrong else f"no longer: {KNOWN[seed]}"))
         if report.refused:
             count(TITLE, "whose gradient is not differentiated again (FG-181)")
         if report.freed:
