@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "ops/prims.h"
+#include "ops/traits.h"
 #include "passes/reinplace.h"
 
 namespace fulgurite::run {
@@ -74,7 +75,9 @@ class Pruner {
       zero_[t_.inputs[k]] = unreached_[t_.inputs[k]];
     }
     for (const Bind& b : t_.binds) {
-      bool on = false, unreached = true, zero = linear_ || b.op == overwritten();
+      // What an executor made of several operators may have results that depend on no cotangent.
+      const bool opaque = ops::keeps_tensors(b.op);
+      bool on = false, unreached = !opaque, zero = !opaque && (linear_ || b.op == overwritten());
       for_each_arg(b, [&](ValueId id) {
         if (!on_[id]) return;
         on = true;
@@ -164,9 +167,11 @@ ir::TracePtr part_of(const ir::TracePtr& whole, const Asked& asked, bool linear)
   return Pruner(*whole, asked, linear).run();
 }
 
-BackwardProgram::BackwardProgram(ir::TracePtr whole, ir::TracePtr reinplaced, bool linear)
+BackwardProgram::BackwardProgram(ir::TracePtr whole, ir::TracePtr reinplaced,
+                                 const ir::Trace& unclaimed, bool linear)
     : whole_(std::move(whole)), reinplace_(reinplaced != whole_), linear_(linear) {
   find_steps();
+  find_dependencies(unclaimed);
   auto all = make(whole_, std::move(reinplaced));
   all->steps = steps_;
   std::fill(all->takes.begin(), all->takes.end(), true);
@@ -200,6 +205,21 @@ void BackwardProgram::find_steps() {
   }
 }
 
+void BackwardProgram::find_dependencies(const Trace& t) {
+  const size_t cotangents = t.inputs.size() - t.num_saved_inputs;
+  std::vector<std::vector<bool>> on(t.values.size(), std::vector<bool>(cotangents, false));
+  for (size_t k = 0; k < cotangents; ++k) on[t.inputs[t.num_saved_inputs + k]][k] = true;
+  for (const Bind& b : t.binds) {
+    std::vector<bool> used(cotangents, false);
+    for_each_arg(b, [&](ValueId id) {
+      for (size_t k = 0; k < cotangents; ++k) used[k] = used[k] || on[id][k];
+    });
+    for_each_result(b, [&](ValueId id) { on[id] = used; });
+  }
+  for (ValueId id : t.outputs)
+    depends_on_.push_back(id == kNoValue ? std::vector<bool>(cotangents, false) : on[id]);
+}
+
 bool BackwardProgram::is_spent(size_t slot, const std::vector<bool>& done) const {
   return std::all_of(steps_of_slot_[slot].begin(), steps_of_slot_[slot].end(),
                      [&](size_t i) { return done[i]; });
@@ -221,8 +241,16 @@ std::shared_ptr<BackwardPart> BackwardProgram::make(ir::TracePtr trace, ir::Trac
   return part;
 }
 
-std::shared_ptr<const BackwardPart> BackwardProgram::part(const Asked& asked) const {
+std::shared_ptr<const BackwardPart> BackwardProgram::part(Asked asked) const {
   constexpr size_t kMostParts = 64;
+  for (size_t g = 0; g < depends_on_.size(); ++g) {
+    bool any = false, defined = false;
+    for (size_t k = 0; k < depends_on_[g].size(); ++k) {
+      any = any || depends_on_[g][k];
+      defined = defined || (depends_on_[g][k] && asked.cotangents[k]);
+    }
+    if (any && !defined) asked.gradients[g] = false;
+  }
   std::lock_guard<std::mutex> lock(mutex_);
   if (auto it = parts_.find(asked); it != parts_.end()) return it->second;
   const ir::TracePtr trace = part_of(whole_, asked, linear_);

@@ -36,23 +36,28 @@ struct BackwardPart {
 
 class BackwardProgram {
  public:
-  // `whole`: after claim, before reinplace, which `reinplaced` may have been given. `linear` as
-  // above.
-  BackwardProgram(ir::TracePtr whole, ir::TracePtr reinplaced, bool linear);
+  // `whole`: after claim, before reinplace, which `reinplaced` may have been given. `unclaimed`:
+  // the same before claim, whose operators say which gradient depends on which cotangent. `linear`
+  // as above.
+  BackwardProgram(ir::TracePtr whole, ir::TracePtr reinplaced, const ir::Trace& unclaimed,
+                  bool linear);
 
   const BackwardPart& whole() const { return *whole_part_; }
-  // Thread-safe; made when first asked for.
-  std::shared_ptr<const BackwardPart> part(const Asked& asked) const;
+  // Thread-safe; made when first asked for. Gradients that depend on undefined cotangents only are
+  // undefined.
+  std::shared_ptr<const BackwardPart> part(Asked asked) const;
   const ir::Trace& trace() const { return *whole_; }
   // Whether all steps that need a saved value are among `done` (by bind of the whole).
   bool is_spent(size_t slot, const std::vector<bool>& done) const;
 
  private:
   void find_steps();
+  void find_dependencies(const ir::Trace& unclaimed);
   std::shared_ptr<BackwardPart> make(ir::TracePtr trace, ir::TracePtr runs) const;
 
   ir::TracePtr whole_;
   bool reinplace_, linear_;
+  std::vector<std::vector<bool>> depends_on_;       // by gradient: which cotangents
   std::vector<size_t> steps_;                       // in order
   std::vector<std::vector<size_t>> steps_of_slot_;  // by saved input
   std::shared_ptr<const BackwardPart> whole_part_;

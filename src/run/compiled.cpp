@@ -113,8 +113,8 @@ NodeProgram Compiled::node_program(const passes::GradientPart& part) const {
   const ir::Trace& t = *parts_.forward;
   NodeProgram out;
   out.part = &part;
-  out.backward =
-      std::make_unique<BackwardProgram>(part.claimed_backward, part.backward, is_linear(part));
+  out.backward = std::make_unique<BackwardProgram>(part.claimed_backward, part.backward,
+                                                   *part.differentiable_backward, is_linear(part));
   for (const ir::Bind& x : part.functional->binds)
     out.draws_random_numbers = out.draws_random_numbers || ops::is_random(x.op);
   for (ir::ValueId id : part.saved) {
