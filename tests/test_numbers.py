@@ -224,6 +224,7 @@ INTEGERS = {
     "bool": lambda x, n: x if n else -x,
     "neg": lambda x, n: x * -n,
     "math": lambda x, n: x * math.sqrt(n * n) + math.exp(n % 3),
+    "floor of a large int": lambda x, n: x * float(math.floor(n + 2**60 + 1) - 2**60),
 }
 
 
@@ -238,6 +239,7 @@ def test_functions_of_math_take_integers():
     """A step count that only becomes a coefficient."""
     g = same_as_eager(lambda x, n: x * (n / 10) + math.sqrt(n), [(X, n) for n in range(20, 0, -1)])
     assert programs(g) <= 2, fg._C._recompiles(g)
+    assert fg.cache_hits(g) >= 18
 
 
 def test_two_attributes_that_hold_the_same_object():

@@ -174,7 +174,11 @@ bool Call::number_calculation(const std::string& called) {
     if (count != (binary ? 2u : 1u)) return false;
     PyObject* a = a_[explicit_from_];
     if (called == "builtins.abs" && PyLong_CheckExact(a)) break;
-    if (!is_number_object(a) || (!binary && !PyFloat_CheckExact(a))) return false;
+    // Functions that give a float make one of an int first; those that give an int do not.
+    const bool takes_int =
+        binary || (called.starts_with("math.") &&
+                   !is_one_of(called, {"math.floor", "math.ceil", "math.trunc"}));
+    if (!is_number_object(a) || (!takes_int && !PyFloat_CheckExact(a))) return false;
     NumberStep step{NumberStep::Kind::Calculate, {}};
     step.what = f.what;
     step.nodes.push_back(n.operand(a, true));
