@@ -65,16 +65,27 @@ def test_lengths_that_are_returned_are_the_callers() -> None:
     assert fg.cache_hits(f) == 2
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
 @pytest.mark.parametrize("as_numbers", [False, True])
-def test_ctc_lengths(as_numbers: bool) -> None:
+def test_ctc_lengths(as_numbers: bool, dtype: torch.dtype) -> None:
+    """Lengths of another dtype are converted first, by an operator that the recorder sees."""
+
     def f(x: torch.Tensor, targets: torch.Tensor, frames: torch.Tensor) -> tuple[torch.Tensor]:
         log_probs = x.log_softmax(-1)
         if as_numbers:
             return (torch.nn.functional.ctc_loss(log_probs, targets, (8, 7), (3, 2)),)
-        return (torch.nn.functional.ctc_loss(log_probs, targets, frames, torch.tensor([3, 2])),)
+        return (
+            torch.nn.functional.ctc_loss(
+                log_probs, targets, frames, torch.tensor([3, 2], dtype=dtype)
+            ),
+        )
 
     calls = [
-        (torch.randn(8, 2, 5), torch.randint(1, 5, (2, 3)), torch.tensor([8, 8 - i % 2]))
+        (
+            torch.randn(8, 2, 5),
+            torch.randint(1, 5, (2, 3), dtype=dtype),
+            torch.tensor([8, 8 - i % 2], dtype=dtype),
+        )
         for i in range(6)
     ]
     jitted = same_as_eager(f, calls, [], grad=True)

@@ -6,6 +6,7 @@
 
 #include "ir/errors.h"
 #include "structure.h"
+#include "without_gil.h"
 
 namespace fulgurite::python {
 namespace {
@@ -154,17 +155,6 @@ PyRef bound_apply(PyObject* derived) {
   PyErr_Clear();
   throw std::runtime_error(message);
 }
-
-class WithGil {
- public:
-  WithGil() : state_(PyGILState_Ensure()) {}
-  ~WithGil() { PyGILState_Release(state_); }
-  WithGil(const WithGil&) = delete;
-  WithGil& operator=(const WithGil&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
 
 }  // namespace
 

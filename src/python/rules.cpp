@@ -14,6 +14,7 @@
 #include "run/ruled.h"
 #include "structure.h"
 #include "watch/py_ref.h"
+#include "without_gil.h"
 
 namespace nb = nanobind;
 
@@ -23,17 +24,6 @@ namespace {
 using c10::IValue;
 
 PyObject* rule_error = nullptr;  // fulgurite.RuleError
-
-class WithGil {
- public:
-  WithGil() : state_(PyGILState_Ensure()) {}
-  ~WithGil() { PyGILState_Release(state_); }
-  WithGil(const WithGil&) = delete;
-  WithGil& operator=(const WithGil&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
 
 // What a rule does is no part of the program that is being watched.
 class Unwatched {

@@ -1,4 +1,4 @@
-// Gives the GIL back for the length of a scope.
+// Gives the GIL back, or takes it, for the length of a scope.
 #pragma once
 
 #include <Python.h>
@@ -14,6 +14,17 @@ class WithoutGil {
 
  private:
   PyThreadState* state_;
+};
+
+class WithGil {
+ public:
+  WithGil() : state_(PyGILState_Ensure()) {}
+  ~WithGil() { PyGILState_Release(state_); }
+  WithGil(const WithGil&) = delete;
+  WithGil& operator=(const WithGil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
 };
 
 }  // namespace fulgurite::python

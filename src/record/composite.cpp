@@ -1,4 +1,5 @@
 // Composite operators: recorded as their parts, in a region, unless that would lose something.
+#include <unordered_set>
 #include <utility>
 
 #include "record/recorder_impl.h"
@@ -58,12 +59,23 @@ void Recorder::Impl::expect_contents(const Op& op, const Stack& arguments) {
   }
 }
 
-// A tensor that a part takes as a tensor was not read by the composite itself.
+// A tensor that a part computes with was not read by the composite itself. A part that only makes
+// other integers of it, as a conversion does, is no sign of that: the composite may read those.
 void Recorder::Impl::drop_needless_guards(size_t first_guard, size_t first_part) {
   for (size_t g = first_guard; g < first_part; ++g) {
-    const auto* storage = facts[std::get<ValueId>(binds[g].bind.args[0])].storage;
-    for (size_t i = first_part; i < binds.size(); ++i)
-      binds[g].dead = binds[g].dead || takes(binds[i].bind, storage);
+    std::unordered_set<ValueId> integers{std::get<ValueId>(binds[g].bind.args[0])};
+    for (size_t i = first_part; i < binds.size() && !binds[g].dead; ++i) {
+      bool taken = false, computes = false;
+      ir::for_each_arg(binds[i].bind, [&](ValueId id) { taken = taken || integers.count(id) > 0; });
+      if (!taken) continue;
+      ir::for_each_result(binds[i].bind, [&](ValueId id) {
+        if (!values[id].is_tensor()) return;
+        const bool integral = at::isIntegralType(values[id].tensor().dtype, /*includeBool=*/true);
+        if (integral) integers.insert(id);
+        computes = computes || !integral;
+      });
+      binds[g].dead = computes;
+    }
   }
 }
 
