@@ -2,7 +2,7 @@
 
 ``copy_(source, destination)`` writes a value back into something that the caller can see; ``set_data(self,
 data)`` gives the values of ``data`` the history of ``self``; ``conform``, ``strided_view`` and
-``strided_scatter`` are conversions between layouts; ``expect_*`` are value guards;
+``strided_scatter`` are conversions between layouts; ``index_sum`` is the gradient of values that a mask put somewhere; ``expect_*`` are value guards;
 ``function`` stands for the call of a custom ``autograd.Function``, ``function_backward`` for its backward. ``float_*`` and ``int_*`` are
 arithmetic on numbers as Python does it. Each has an ``id``, by which rules and executors name it.
 """
@@ -19,6 +19,7 @@ data = _ops.data.default
 conform = _ops.conform.default
 strided_view = _ops.strided_view.default
 strided_scatter = _ops.strided_scatter.default
+index_sum = _ops.index_sum.default
 set_grad = _ops.set_grad.default
 set_requires_grad = _ops.set_requires_grad.default
 expect_int = _ops.expect_int.default

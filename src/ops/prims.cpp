@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/as_strided_scatter.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/index.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/where.h>
 #include <c10/core/GradMode.h>
@@ -84,6 +85,12 @@ at::Tensor strided_scatter_impl(const at::Tensor& self, const at::Tensor& src, a
   return out;
 }
 
+at::Tensor index_sum_impl(const at::Tensor& self,
+                          const c10::List<std::optional<at::Tensor>>& indices,
+                          at::IntArrayRef size) {
+  return self.index(indices).sum_to_size(size).contiguous();
+}
+
 void set_grad_impl(at::Tensor& leaf, const std::optional<at::Tensor>& grad) {
   leaf.mutable_grad() = grad ? *grad : at::Tensor();
 }
@@ -147,6 +154,7 @@ TORCH_LIBRARY(fulgurite, m) {
   m.def("conform(Tensor self, ScalarType dtype, int[] strides) -> Tensor");
   m.def("strided_view(Tensor(a) self, int[] size, int[] stride, int offset) -> Tensor(a)");
   m.def("strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int offset) -> Tensor");
+  m.def("index_sum(Tensor self, Tensor?[] indices, int[] size) -> Tensor");
   m.def("set_grad(Tensor(a!) leaf, Tensor? grad) -> ()");
   m.def("set_requires_grad(Tensor(a!) self, bool requires_grad) -> Tensor(a!)");
   m.def("overwritten(Tensor cotangent, str what) -> Tensor");
@@ -173,6 +181,7 @@ TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
   m.impl("conform", conform_impl);
   m.impl("strided_view", strided_view_impl);
   m.impl("strided_scatter", strided_scatter_impl);
+  m.impl("index_sum", index_sum_impl);
   m.impl("set_grad", set_grad_impl);
   m.impl("set_requires_grad", set_requires_grad_impl);
   m.impl("overwritten", overwritten_impl);
@@ -208,6 +217,7 @@ FULGURITE_PRIM(data)
 FULGURITE_PRIM(conform)
 FULGURITE_PRIM(strided_view)
 FULGURITE_PRIM(strided_scatter)
+FULGURITE_PRIM(index_sum)
 FULGURITE_PRIM(set_grad)
 FULGURITE_PRIM(set_requires_grad)
 FULGURITE_PRIM(open_leaf)

@@ -15,6 +15,7 @@
 //                                       storage offset 0; self if it has them
 //   strided_view(self, size, stride, offset) -> alias   as_strided, offset relative to self
 //   strided_scatter(self, src, size, stride, offset)    self with src written through that view
+//   index_sum(self, indices, size)      self[indices], summed to this size (Tensor.sum_to_size)
 //   set_grad(leaf!, grad)               leaf.grad = grad
 //   bump_version_(self!, by)            counts writes that are no operators
 //   set_requires_grad(self!, b)         Tensor.requires_grad_(b)
@@ -44,6 +45,7 @@ const ir::Op& data();
 const ir::Op& conform();
 const ir::Op& strided_view();
 const ir::Op& strided_scatter();
+const ir::Op& index_sum();
 const ir::Op& set_grad();
 const ir::Op& set_requires_grad();
 const ir::Op& open_leaf();

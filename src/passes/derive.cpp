@@ -318,13 +318,12 @@ std::shared_ptr<const Rule> derive(const Trace& trace, const Bind& bind,
   try {
     rule = derive_by_engine(trace, bind, cotangents, wanted, false);
   } catch (const Refusal& r) {
-    // Formulas that look at the data have a form that does not, for tensors without data.
-    if (r.code() != "FG-173") throw;
+    // Formulas that look at the data, and operators that refuse the samples' data, have a form that
+    // does not, for tensors without data.
+    if (r.code() != "FG-173" && r.code() != "FG-175") throw;
     try {
       rule = derive_by_engine(trace, bind, cotangents, wanted, true);
-    } catch (const fulgurite::Error&) {
-      throw;
-    } catch (const std::exception&) {  // a Python meta function that raises: there is no such form
+    } catch (const std::exception&) {  // there is no such form; meta functions may be Python
       throw r;
     }
   }

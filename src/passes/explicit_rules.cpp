@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+
 #include "ir/builder.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
@@ -31,13 +33,12 @@ class RuleWriter {
     rule_->inputs.push_back({Rule::Source::Cotangent, 0});
   }
 
-  // Result `index` of the operator, as an input of the rule.
+  // A result of the operator, or one of its tensor arguments, as an input of the rule.
   ValueId result(size_t index, const TensorType& type) {
-    ir::Value v;
-    v.name = "result" + std::to_string(index);
-    v.type = type;
-    rule_->inputs.push_back({Rule::Source::Result, index});
-    return b_.add_input(std::move(v));
+    return input(Rule::Source::Result, "result", index, type);
+  }
+  ValueId argument(size_t index, const TensorType& type) {
+    return input(Rule::Source::Argument, "arg", index, type);
   }
 
   ValueId emit(const Op& op, std::vector<Arg> args, const TensorType& type) {
@@ -70,6 +71,14 @@ class RuleWriter {
   ValueId g;
 
  private:
+  ValueId input(Rule::Source source, const char* name, size_t index, const TensorType& type) {
+    ir::Value v;
+    v.name = name + std::to_string(index);
+    v.type = type;
+    rule_->inputs.push_back({source, index});
+    return b_.add_input(std::move(v));
+  }
+
   std::shared_ptr<Rule> rule_;
   ir::TraceBuilder b_;
 };
@@ -165,6 +174,52 @@ std::shared_ptr<const Rule> pack_padded_sequence_rule(const ir::Trace& trace, co
   return w.finish();
 }
 
+bool is_mask(const ir::Value& v) {
+  return v.tensor().dtype == at::kBool || v.tensor().dtype == at::kByte;
+}
+
+// index_put with a mask among its indices: how many elements it chooses is known only when it runs.
+// The formula of PyTorch's derivatives.yaml, but for an operator that gives the gradient of values
+// in one step.
+std::shared_ptr<const Rule> masked_index_put_rule(const ir::Trace& trace, const Bind& bind,
+                                                  const TensorType& cotangent,
+                                                  const std::vector<bool>& wanted) {
+  static const Op zeros = Op::get("aten::zeros");
+  const TensorType& self = trace.value(std::get<ValueId>(bind.args[0])).tensor();
+  const auto& indices = std::get<ir::ValueList>(bind.args[1]);
+  const Arg& accumulate = bind.args[3];
+  RuleWriter w(bind.op, cotangent);
+  ir::ValueList places;
+  for (size_t i = 0; i < indices.size(); ++i)
+    places.push_back(indices[i] == ir::kNoValue
+                         ? ir::kNoValue
+                         : w.argument(1 + i, trace.value(indices[i]).tensor()));
+  if (wanted.at(0)) {
+    ValueId g = conformed(w, cotangent, self);
+    if (!std::get<IValue>(accumulate).toBool()) {
+      const Arg none{IValue()}, dtype{IValue(static_cast<int64_t>(self.dtype))};
+      const ValueId zero =
+          w.emit(zeros, {Arg(ints({})), dtype, none, Arg(IValue(self.device)), none});
+      g = w.emit(bind.op, {Arg(g), Arg(places), Arg(zero), accumulate}, self);
+    }
+    w.gradient(0, g);
+  }
+  if (const size_t last = 1 + indices.size(); wanted.at(last)) {
+    TensorType values = trace.value(std::get<ValueId>(bind.args[2])).tensor();
+    values.strides = ir::default_strides(values.sizes);
+    w.gradient(
+        last, w.emit(prims::index_sum(), {Arg(w.g), Arg(places), Arg(ints(values.sizes))}, values));
+  }
+  return w.finish();
+}
+
+bool has_mask(const ir::Trace& trace, const Bind& bind) {
+  const auto* indices = std::get_if<ir::ValueList>(&bind.args[1]);
+  return indices != nullptr && std::any_of(indices->begin(), indices->end(), [&](ValueId id) {
+           return id != ir::kNoValue && is_mask(trace.value(id));
+         });
+}
+
 }  // namespace
 
 std::shared_ptr<const Rule> explicit_rule(const ir::Trace& trace, const Bind& bind,
@@ -185,7 +240,8 @@ std::shared_ptr<const Rule> explicit_rule(const ir::Trace& trace, const Bind& bi
   if (bind.op == prims::replace()) {
     static const Op zeros_like = Op::get("aten::zeros_like");
     RuleWriter w(bind.op, *cotangents.at(0));
-    if (wanted.at(0)) w.gradient(0, w.emit(zeros_like, {Arg(w.g)}, *cotangents.at(0)));
+    const Arg none{IValue()};
+    if (wanted.at(0)) w.gradient(0, w.emit(zeros_like, {Arg(w.g), none, none, none, none, none}));
     if (wanted.at(1)) w.gradient(1, w.g);
     return w.finish();
   }
@@ -197,6 +253,9 @@ std::shared_ptr<const Rule> explicit_rule(const ir::Trace& trace, const Bind& bi
   static const Op pack_padded_sequence = Op::get("aten::_pack_padded_sequence");
   if (bind.op == pack_padded_sequence)
     return pack_padded_sequence_rule(trace, bind, *cotangents.at(0));
+  static const Op index_put = Op::get("aten::index_put");
+  if (bind.op == index_put && has_mask(trace, bind))
+    return masked_index_put_rule(trace, bind, *cotangents.at(0), wanted);
   return nullptr;
 }
 
