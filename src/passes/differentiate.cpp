@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "ir/builder.h"
@@ -53,8 +54,7 @@ class Differentiator {
   Differentiator(const Functionalized& f, bool to_read)
       : to_read_(to_read),
         in_(*f.trace),
-        overwritten_at_(f.overwritten_at),
-        overwriting_counted_(f.overwriting_counted),
+        overwritten_(f.overwritten),
         b_(in_, "differentiate"),
         cotangent_(in_.values.size(), kNoValue) {}
 
@@ -304,6 +304,11 @@ class Differentiator {
     const auto rule = rules_[index] ? rules_[index] : derive(in_, bind, cotangents, wanted);
     location_ = bind.location;
 
+    auto overwritten = overwritten_need(*rule, bind, index, arguments, results);
+    if (!overwritten && !rule->of_user)
+      overwritten = overwritten_need_of_node(bind, index, wanted, arguments, results);
+    if (overwritten) return raise_in_backward(bind, index, *overwritten, *rule, arguments, results);
+
     const Trace& t = *rule->trace;
     std::vector<ValueId> ids(t.values.size(), kNoValue);
     for (size_t k = 0; k < rule->inputs.size(); ++k) {
@@ -317,9 +322,6 @@ class Differentiator {
       if (outer == kNoValue)
         throw InternalError("differentiate: the rule of " + bind.op.id() +
                             " needs a value that does not exist");
-      if ((source == Rule::Source::Argument || source == Rule::Source::Result) &&
-          is_overwritten(outer, bind, index, source == Rule::Source::Argument && i > 0))
-        return raise_in_backward(bind, outer, *rule, arguments, results);
       ids[t.inputs[k]] = outer;
     }
     inline_trace(t, ids, bind.location);
@@ -350,24 +352,61 @@ class Differentiator {
       accumulate(function_inputs(bind)[k], gradients[k]);
   }
 
-  // An in-place operator saves what it needs of its own (first) argument before it writes, of
-  // others not.
-  bool is_overwritten(ValueId id, const Bind& bind, size_t index, bool other_argument) const {
-    if (overwritten_at_[id] == SIZE_MAX || overwritten_at_[id] < 2 * index) return false;
-    return overwritten_at_[id] != 2 * index ||
-           (other_argument && !std::holds_alternative<ValueList>(bind.args[0]));
+  // Since bind `index` used it. An in-place operator saves what it needs of its own (first)
+  // argument before it writes, of others not.
+  static bool is_after(int64_t time, const Bind& bind, size_t index, bool other_argument) {
+    const auto own = 2 * static_cast<int64_t>(index);
+    return time > own ||
+           (time == own && other_argument && !std::holds_alternative<ValueList>(bind.args[0]));
+  }
+
+  struct Needed {
+    ValueId value;
+    bool other_argument;
+  };
+  // An argument or result of the bind that the rule needs, and that is overwritten afterwards.
+  std::optional<Needed> overwritten_need(const Rule& rule, const Bind& bind, size_t index,
+                                         const std::vector<ValueId>& arguments,
+                                         const std::vector<ValueId>& results) const {
+    for (const auto& [source, i] : rule.inputs) {
+      if (source != Rule::Source::Argument && source != Rule::Source::Result) continue;
+      const ValueId id = source == Rule::Source::Argument ? arguments.at(i) : results.at(i);
+      const bool other = source == Rule::Source::Argument && i > 0;
+      if (id != kNoValue && is_after(overwritten_[id].last, bind, index, other))
+        return Needed{id, other};
+    }
+    return std::nullopt;
+  }
+
+  // The same for what eager's node saves: it is made for all results, whichever are used.
+  std::optional<Needed> overwritten_need_of_node(const Bind& bind, size_t index,
+                                                 const std::vector<bool>& wanted,
+                                                 const std::vector<ValueId>& arguments,
+                                                 const std::vector<ValueId>& results) const {
+    bool overwritten = false;
+    for (const auto* ids : {&arguments, &results})
+      for (ValueId id : *ids)
+        overwritten = overwritten || (id != kNoValue && overwritten_[id].last >= 0);
+    if (!overwritten || results.size() < 2) return std::nullopt;
+    std::vector<const TensorType*> cotangents;
+    for (ValueId r : results) {
+      const bool has_gradient = r != kNoValue && in_.value(r).tensor().requires_grad;
+      cotangents.push_back(has_gradient ? &in_.value(r).tensor() : nullptr);
+    }
+    return overwritten_need(*derive(in_, bind, cotangents, wanted), bind, index, arguments,
+                            results);
   }
 
   // The gradient of `bind` needs a value that was overwritten: eager raises when it is asked for.
-  void raise_in_backward(const Bind& bind, ValueId needed, const Rule& rule,
+  void raise_in_backward(const Bind& bind, size_t index, const Needed& needed, const Rule& rule,
                          const std::vector<ValueId>& arguments,
                          const std::vector<ValueId>& results) {
     static const Op overwritten = Op::get("fulgurite::overwritten");
     std::string what = place(bind);
     if (!what.empty()) what += ": ";
-    what += "the gradient of " + bind.op.id() + " needs " + in_.value(needed).name +
+    what += "the gradient of " + bind.op.id() + " needs " + in_.value(needed.value).name +
             ", which is overwritten in place afterwards";
-    if (!overwriting_counted_[needed])
+    if (!is_after(overwritten_[needed.value].last_counted, bind, index, needed.other_argument))
       throw Refusal("FG-180", what +
                                   " without a change of its version: eager's backward goes on with "
                                   "what was written, so the call stays with eager");
@@ -381,8 +420,7 @@ class Differentiator {
 
   bool to_read_;
   const Trace& in_;
-  const std::vector<size_t>& overwritten_at_;
-  const std::vector<bool>& overwriting_counted_;
+  const std::vector<Overwriting>& overwritten_;
   ir::TraceBuilder b_;
   GradientParts parts_;
   int part_ = kNoPart;              // that is being differentiated

@@ -47,8 +47,7 @@ class Functionalizer {
     }
     Epilogue(in_, e_, vars_, std::move(seen_)).write();
     Functionalized result;
-    result.overwriting_counted = vars_.overwriting_counted();
-    result.overwritten_at = vars_.take_overwritten();
+    result.overwritten = vars_.take_overwritten();
     result.trace = e_.b.finish();
     check_saved(result);
     return result;
@@ -153,8 +152,8 @@ class Functionalizer {
       const Bind& bind = t.binds[i];
       if (!(bind.op == prims::function())) continue;
       auto is_overwritten = [&](ValueId id) {
-        return t.value(id).kind != ir::ValueKind::Input && f.overwritten_at[id] != SIZE_MAX &&
-               f.overwritten_at[id] > 2 * i;
+        return t.value(id).kind != ir::ValueKind::Input &&
+               f.overwritten[id].last > 2 * static_cast<int64_t>(i);
       };
       const auto& outputs = std::get<ValueList>(bind.args[3]);
       for (ValueId id : std::get<ValueList>(bind.args[4])) {
@@ -313,17 +312,22 @@ class Functionalizer {
     if (!functional || !std::holds_alternative<ValueId>(bind.args[0]) || bind.results.size() != 1)
       throw Refusal("FG-154",
                     bind.op.id() + " changes what a tensor is, in a way that is not compiled yet");
+    const int changed = vars_.of(std::get<ValueId>(bind.args[0]));
+    if (ops::cuts_gradient(*functional)) {
+      const auto now = std::get<ValueId>(bind.results[0]);
+      const bool had_history = in_.value(std::get<ValueId>(bind.args[0])).tensor().requires_grad ||
+                               e_.requires_grad(vars_.read(changed));
+      if (had_history == in_.value(now).tensor().requires_grad)
+        return vars_.alias_of(now, changed);  // there was no history, or inference mode keeps it
+      writes_.check_views_of_detached(bind, changed);
+    }
     views_of_changes_.push_back(std::make_unique<Bind>(bind));
     views_of_changes_.back()->op = *functional;
-    const int changed = vars_.of(std::get<ValueId>(bind.args[0]));
     writes_.check_restricted_views(bind, changed);
     if (vars_[changed].requires_grad_set && !vars_.storage(vars_[changed]).visible)
       throw Refusal("FG-154", bind.op.id() + " after requires_grad_()");
     views_of_changes_.back()->grad_mode = bind.grad_mode || keeps_history(bind);
-    // The version counter is bumped: what was saved before counts as overwritten.
-    for (int i : vars_.storage(vars_[changed]).variables)
-      if (vars_[i].current != kNoValue)
-        vars_.mark_overwritten(vars_[i].current, 2 * e_.b.trace().binds.size() - 1);
+    vars_.mark_changed(changed, 2 * static_cast<int64_t>(e_.b.trace().binds.size()) - 1);
     view(*views_of_changes_.back());
     const auto result = std::get<ValueId>(bind.results[0]);
     if (result == kNoValue || vars_.of(result) < 0) return;

@@ -12,6 +12,7 @@
 // views; the other aliases are derived again from the base when they are next read.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "ir/trace.h"
@@ -19,16 +20,19 @@
 
 namespace fulgurite::passes {
 
+// When the recorded program overwrote the memory of a value for the last time. 2 * i: by what bind
+// i computed; 2 * i - 1: between binds i - 1 and i. A bind before that whose gradient needs the
+// value is one that eager refuses to differentiate, if a version counter told of it. (After a write
+// through .data it goes on with what was written.)
+struct Overwriting {
+  static constexpr int64_t kNever = -2;
+  int64_t last = kNever;
+  int64_t last_counted = kNever;  // by a version counter
+};
+
 struct Functionalized {
   ir::TracePtr trace;
-  // For each value of `trace`: when the recorded program overwrote its memory, or SIZE_MAX. 2 * i:
-  // by what bind i computed; 2 * i - 1: between binds i - 1 and i. A bind before that whose
-  // gradient needs the value is one that eager refuses to differentiate (or, for a write through
-  // .data, differentiates with what was written).
-  std::vector<size_t> overwritten_at;
-  // Whether a version counter told of it: eager's backward raises, if it needs the value. (After a
-  // write through .data it goes on with what was written.)
-  std::vector<bool> overwriting_counted;
+  std::vector<Overwriting> overwritten;  // by value of `trace`
 };
 
 // Throws Refusal FG-15x for programs whose aliasing it cannot express. `write_back_at_once`: leaves

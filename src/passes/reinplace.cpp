@@ -42,10 +42,32 @@ bool MemoryUse::dies_in(const Trace& t, size_t i, ValueId id) {
   return uses == 1;
 }
 
+namespace {
+
+// Which values are a part of the memory that they are in: select, slice, ...
+std::vector<bool> parts_of_memory(const Trace& t) {
+  std::vector<bool> part(t.values.size(), false);
+  for (const Bind& b : t.binds) {
+    if (!ops::is_view(b.op) && ops::returns_fresh_memory(b.op)) continue;
+    for_each_arg(b, [&](ValueId a) {
+      if (!t.value(a).is_tensor()) return;
+      for_each_result(b, [&](ValueId r) {
+        if (t.value(r).is_tensor() && t.value(r).tensor().numel() != t.value(a).tensor().numel())
+          part[r] = true;
+        part[r] = part[r] || part[a];
+      });
+    });
+  }
+  return part;
+}
+
+}  // namespace
+
 TracePtr reinplace(const TracePtr& trace) {
   const TracePtr written = write_through(trace);
   const Trace& t = *written;
   MemoryUse use(t);
+  std::vector<bool> part = parts_of_memory(t);
   std::vector<std::optional<Bind>> changed(t.binds.size());
   bool any = false;
   for (size_t i = 0; i < t.epilogue; ++i) {
@@ -61,6 +83,9 @@ TracePtr reinplace(const TracePtr& trace) {
     if (!use.dies_in(t, i, *target)) continue;
     const auto in_place = ops::in_place_variant(b.op);
     if (!in_place) continue;
+    // Whoever keeps the result would keep all of that memory, and see its offset.
+    if (part[*target] && use.untouchable[use.groups.find(result)]) continue;
+    part[result] = part[result] || part[*target];
     Bind copy = b;
     copy.op = *in_place;
     changed[i] = std::move(copy);

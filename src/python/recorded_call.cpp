@@ -104,6 +104,10 @@ class RecordedCall {
       if (is_any_tensor(tensor))
         static_cast<record::Recorder*>(context)->note_grad_access(tensor_of(tensor));
     };
+    watch_options.on_requires_grad = [](PyObject* tensor, void* context) {
+      if (is_any_tensor(tensor))
+        static_cast<record::Recorder*>(context)->note_requires_grad(tensor_of(tensor));
+    };
     NumberRecorder numbers(recorder);
     watch_options.numbers = &numbers;
     watch_options.varying = &state_.varying;

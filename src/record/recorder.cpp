@@ -11,6 +11,22 @@
 
 namespace fulgurite::record {
 
+namespace {
+
+bool any_requires_grad(const Stack& stack, const c10::FunctionSchema& schema) {
+  auto requires_grad = [](const IValue& v) { return v.isTensor() && v.toTensor().requires_grad(); };
+  for (size_t i = stack.size() - schema.arguments().size(); i < stack.size(); ++i) {
+    const IValue& v = stack[i];
+    if (requires_grad(v)) return true;
+    if (!v.isTensorList() && !v.isOptionalTensorList()) continue;
+    for (const IValue& e : v.toListRef())
+      if (requires_grad(e)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 // A leaf operator: what autograd sees.
 void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack) {
   const Op op(handle);
@@ -18,7 +34,7 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   ++operators;
   update_position();
   const bool switched = c10::InferenceMode::is_enabled() != ambient_inference;
-  if (switched && ambient_inference)
+  if (ambient_inference && (switched || c10::GradMode::is_enabled()))
     refuse("FG-132", "inference mode is left inside the function, which is not compiled yet");
   if (open_written_leaves(op, *stack)) {
     use_opened_leaves(stack, schema.arguments().size());
@@ -47,6 +63,7 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   // A user's rule saves what it needs out of sight.
   const bool ruled = by_rule(op, stack);
   const bool key_stays_on = !ruled && schema.is_mutable() && c10::GradMode::is_enabled();
+  const bool gives_history = ruled || (key_stays_on && any_requires_grad(*stack, schema));
   size_t index = binds.size();
   if (!key_stays_on) binds.push_back(p);
   if (!ruled) {
@@ -67,7 +84,7 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
     binds.push_back(std::move(p));
   }
   if (switched) in_inference.insert(static_cast<int32_t>(index));
-  if (key_stays_on || ruled)
+  if (gives_history)
     for (size_t a : ops::written_arguments(binds[index].bind))
       ir::for_each_value(binds[index].bind.args[a],
                          [&](ValueId id) { written_with_grad.insert(facts[id].storage); });

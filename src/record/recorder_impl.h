@@ -51,6 +51,7 @@ struct Facts {
   const void* version_counter = nullptr;
   int32_t producer = -1;  // index into binds, -1: input or external
   bool is_marked_leaf = false;
+  bool is_conj = false, is_neg = false;  // shows other values than its memory holds
 };
 
 struct Recorder::Impl {
@@ -160,6 +161,8 @@ struct Recorder::Impl {
     f.version_counter = version_counter_of(impl);
     f.producer = producer;
     f.is_marked_leaf = record::is_marked_leaf(t);
+    f.is_conj = t.is_conj();
+    f.is_neg = t.is_neg();
     if (f.storage != nullptr) {
       v.storage =
           storage_ids.emplace(f.storage, static_cast<int32_t>(storage_ids.size())).first->second;
@@ -234,7 +237,9 @@ struct Recorder::Impl {
       if (same != by_storage.end()) {
         const void* counter = version_counter_of(impl);
         for (auto i = same->second.rbegin(); i != same->second.rend(); ++i) {
-          if (!same_geometry(values[*i], impl)) continue;
+          if (!same_geometry(values[*i], impl) || facts[*i].is_conj != t.is_conj() ||
+              facts[*i].is_neg != t.is_neg())
+            continue;
           const bool same_history = values[*i].tensor().requires_grad == t.requires_grad() ||
                                     written_with_grad.count(storage) > 0;
           if (facts[*i].version_counter == counter && same_history) {
@@ -271,12 +276,16 @@ struct Recorder::Impl {
                "requires_grad_() was called on a view that had been made without grad mode");
       return id;
     }
-    // A write through a view gave its base a history: passes see that from the write itself.
-    if (t.grad_fn() != nullptr && written_with_grad.count(facts[id].storage) > 0) return id;
-    if (t.grad_fn() != nullptr) {
-      refuse("FG-120",
-             "a tensor got its history from something that is no operator, such as a C++ autograd "
-             "Function");
+    if (t.requires_grad() && !is_marked_leaf(t)) {
+      // A write through a view gave its base a history: passes see that from the write itself.
+      if (written_with_grad.count(facts[id].storage) > 0) return id;
+      if (has_node(t)) {
+        refuse("FG-120",
+               "a tensor got its history from something that is no operator, such as a C++ "
+               "autograd Function");
+      } else {
+        refuse("FG-187", "requires_grad_() was called on a tensor of which there are views");
+      }
       return id;
     }
     PendingBind p{ir::Bind{prims::set_requires_grad(),

@@ -40,6 +40,11 @@ bool is_marked_leaf(const at::Tensor& t) {
   return meta != nullptr && meta->requires_grad_ && meta->grad_fn_ == nullptr;
 }
 
+bool has_node(const at::Tensor& t) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(t);
+  return meta != nullptr && meta->grad_fn_ != nullptr;
+}
+
 bool same_geometry(const ir::Value& v, const c10::TensorImpl* impl) {
   const ir::TensorType& type = v.tensor();
   const auto sizes = impl->sizes();

@@ -14,6 +14,8 @@ ir::Value describe(const at::Tensor& t);
 // Was it made a leaf that requires grad? (Views that were made without grad mode require grad with
 // their base, and have no history of their own.)
 bool is_marked_leaf(const at::Tensor& t);
+// Has it a node of its own? Asks nothing of autograd, which would make the one of a view anew.
+bool has_node(const at::Tensor& t);
 bool same_geometry(const ir::Value& v, const c10::TensorImpl* impl);
 // Strided, dense, with plain sizes and no Python behind it: what is recorded.
 bool is_plain(const at::Tensor& t);

@@ -142,13 +142,20 @@ class Pruner {
       b.add_bind(Bind{o, std::move(args), {ir::Result(id)}, -1, -1, false});
       return id;
     };
-    ir::TensorType fresh = type;
-    fresh.strides = ir::default_strides(type.sizes);
-    const ValueId zero = emit(
-        op, {Arg(dims(type.sizes)), Arg(dtype), Arg(none), Arg(IValue(type.device)), Arg(none)},
+    // Expanded dimensions have one element in memory.
+    static const Op expand = Op::get("aten::expand");
+    ir::TensorType dense = type;
+    for (size_t d = 0; d < dense.sizes.size(); ++d)
+      if (dense.strides[d] == 0 && dense.sizes[d] > 1) dense.sizes[d] = dense.strides[d] = 1;
+    ir::TensorType fresh = dense;
+    fresh.strides = ir::default_strides(dense.sizes);
+    ValueId zero = emit(
+        op, {Arg(dims(dense.sizes)), Arg(dtype), Arg(none), Arg(IValue(type.device)), Arg(none)},
         fresh);
-    if (fresh.strides == type.strides) return zero;
-    return emit(prims::conform(), {Arg(zero), Arg(dtype), Arg(dims(type.strides))}, type);
+    if (fresh.strides != dense.strides && dense.is_dense())
+      zero = emit(prims::conform(), {Arg(zero), Arg(dtype), Arg(dims(dense.strides))}, dense);
+    if (dense.sizes == type.sizes) return zero;
+    return emit(expand, {Arg(zero), Arg(dims(type.sizes)), Arg(IValue(false))}, type);
   }
 
   const Trace& t_;

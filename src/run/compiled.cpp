@@ -57,6 +57,21 @@ ir::ValueId input_behind(const ir::Trace& t, ir::ValueId id) {
   return id;
 }
 
+// By value: the one whose version counter it has in eager. A view has its base's, what is written
+// in place its own.
+std::vector<ir::ValueId> counters(const ir::Trace& t) {
+  std::vector<ir::ValueId> counter(t.values.size());
+  for (size_t id = 0; id < counter.size(); ++id) counter[id] = static_cast<ir::ValueId>(id);
+  for (const ir::Bind& b : t.binds) {
+    const bool in_place = ops::is_mutable(b.op);
+    if (b.op == prims::data() || !(in_place || ops::is_view(b.op)) || b.args.empty()) continue;
+    const auto* of = std::get_if<ir::ValueId>(&b.args[0]);
+    if (of == nullptr || *of == ir::kNoValue) continue;
+    for_each_result(b, [&](ir::ValueId r) { counter[r] = counter[*of]; });
+  }
+  return counter;
+}
+
 // PyTorch's gradients are linear in the cotangents; a user's rule need not be.
 bool is_linear(const passes::GradientPart& part) {
   return std::none_of(part.user_rules.begin(), part.user_rules.end(),
@@ -117,6 +132,7 @@ NodeProgram Compiled::node_program(const passes::GradientPart& part) const {
                                                    *part.differentiable_backward, is_linear(part));
   for (const ir::Bind& x : part.functional->binds)
     out.draws_random_numbers = out.draws_random_numbers || ops::is_random(x.op);
+  const std::vector<ir::ValueId> counter = counters(t);
   for (ir::ValueId id : part.saved) {
     SavedSlot s{SavedSlot::Kind::Intermediate, id};
     if (!t.value(id).is_tensor()) {
@@ -133,6 +149,8 @@ NodeProgram Compiled::node_program(const passes::GradientPart& part) const {
       if (t.value(of).kind == ir::ValueKind::Input && overwritten_[static_cast<size_t>(of)])
         s.copy_of = of;
       s.has_history = t.value(of).tensor().requires_grad;
+      for (ir::ValueId result : part.attached)
+        if (counter[result] == counter[id]) s.counter_of = result;
     }
     out.saved.push_back(s);
   }
@@ -223,6 +241,8 @@ void Compiled::attach_part(size_t k, Frame& frame, const at::Tensor& random_stat
     if (b.saved[s].kind == SavedSlot::Kind::Number) {
       node->numbers[s] = v;
     } else {
+      if (b.saved[s].counter_of != ir::kNoValue)
+        share_version_counter(v.toTensor(), frame[b.saved[s].counter_of].toTensor());
       node->saved[s] = SavedVariable(v.toTensor(), b.saved[s].kind == SavedSlot::Kind::Output);
     }
   }

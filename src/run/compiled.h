@@ -25,6 +25,9 @@ struct SavedSlot {
   // An intermediate that is a copy of this input, which the call overwrites; kNoValue otherwise.
   ir::ValueId copy_of = ir::kNoValue;
   bool has_history = false;  // an intermediate that depends on inputs that require grad
+  // An intermediate on the memory of this result: the two share a version counter, as a view and
+  // its base do. kNoValue otherwise.
+  ir::ValueId counter_of = ir::kNoValue;
 };
 
 // One node of the graph.

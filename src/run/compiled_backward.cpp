@@ -31,7 +31,9 @@ struct InputBefore : torch::autograd::Node {
 at::Tensor as_recorded(const at::Tensor& g, const ir::TensorType& type) {
   auto options = at::TensorOptions().dtype(type.dtype).device(type.device);
   if (!g.defined()) return at::empty_strided(type.sizes, type.strides, options).zero_();
-  if (g.strides() == at::IntArrayRef(type.strides) && g.scalar_type() == type.dtype) return g;
+  if (g.strides() == at::IntArrayRef(type.strides) && g.scalar_type() == type.dtype &&
+      !g.is_conj() && !g.is_neg())
+    return g;
   return at::empty_strided(type.sizes, type.strides, options).copy_(g);
 }
 

@@ -126,15 +126,16 @@ at::Tensor tensor_of_its_own(const at::Tensor& t) {
                                                   /*allow_tensor_metadata_change=*/true));
 }
 
+void share_version_counter(const at::Tensor& view, const at::Tensor& base) {
+  if (view.is_same(base) || view.is_inference() || base.is_inference()) return;
+  view.unsafeGetTensorImpl()->set_version_counter(base.unsafeGetTensorImpl()->version_counter());
+}
+
 HistoryPlan history_plan(const passes::Lowered& parts) { return Ordering(parts).run(); }
 
 void give_function_history(const FunctionStep& step, const FunctionHost& host, Frame& frame) {
-  for (auto [id, root] : step.same_counter) {
-    const at::Tensor& view = frame[id].toTensor();
-    const at::Tensor& base = frame[root].toTensor();
-    if (view.is_same(base) || view.is_inference() || base.is_inference()) continue;
-    view.unsafeGetTensorImpl()->set_version_counter(base.unsafeGetTensorImpl()->version_counter());
-  }
+  for (auto [id, root] : step.same_counter)
+    share_version_counter(frame[id].toTensor(), frame[root].toTensor());
   FunctionTensors tensors;
   for (ValueId id : step.inputs) tensors.inputs.push_back(frame[id].toTensor());
   UnderAutograd under;

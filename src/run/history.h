@@ -37,6 +37,9 @@ HistoryPlan history_plan(const passes::Lowered& parts);
 // The same memory and version counter under another identity.
 at::Tensor tensor_of_its_own(const at::Tensor& t);
 
+// As a view shares that of its base; nothing for inference tensors.
+void share_version_counter(const at::Tensor& view, const at::Tensor& base);
+
 // Puts the results of a Function's call into the frame, with their history.
 void give_function_history(const FunctionStep& step, const FunctionHost& host, Frame& frame);
 

@@ -252,7 +252,11 @@ int Epilogue::origin(int v) const {
   }
   size_t k = path.size() - 1;
   if (shared_.count(vars_[v].facts.storage) == 0) {
-    while (k > 0 && vars_[path[k - 1]].rename) --k;
+    // A written part (of unsafe_split, ...) stays a part of its memory.
+    auto is_part = [&](const Variable& u) {
+      return u.written && u.facts.tensor().numel() != vars_[u.parent].facts.tensor().numel();
+    };
+    while (k > 0 && vars_[path[k - 1]].rename && !is_part(vars_[path[k - 1]])) --k;
     return path[k];
   }
   for (int i : path)

@@ -18,7 +18,7 @@ RegionMap::RegionMap(const ir::Trace& recorded, Emitter& e, Variables& vars)
     : in_(recorded), e_(e), vars_(vars) {
   const size_t n = in_.regions.size();
   region_ids_.assign(n, -1);
-  first_bind_.assign(n, kNever);
+  first_bind_.assign(n, in_.binds.size());
   last_bind_.assign(n, 0);
   for (size_t i = 0; i < in_.binds.size(); ++i) {
     for (int32_t g = in_.binds[i].region; g >= 0; g = in_.regions[g].parent) {

@@ -27,8 +27,8 @@ Variables::Variables(const ir::Trace& recorded, Emitter& e)
   find_written_storages();
 }
 
-std::vector<size_t> Variables::take_overwritten() {
-  overwritten_.resize(e_.b.trace().values.size(), kNever);
+std::vector<Overwriting> Variables::take_overwritten() {
+  overwritten_.resize(e_.b.trace().values.size());
   return std::move(overwritten_);
 }
 
@@ -68,7 +68,11 @@ ValueId Variables::read(int index) {
   // The view has the history that it got where it was made, wherever it is derived again.
   const bool grad_mode = e_.grad_mode;
   e_.grad_mode = v.made_by == nullptr || v.made_by->grad_mode;
+  const ValueId before = v.current;
   v.current = derive(v, base);
+  // What a write gave a history of its own, apart from its base's (detach, .data), keeps it.
+  if (v.cut && before != kNoValue && e_.requires_grad(before))
+    v.current = e_.emit(prims::set_data(), {Arg(before), Arg(v.current)}, v.facts, true);
   e_.grad_mode = grad_mode;
   v.version = storage(v).version;
   return v.current;
@@ -119,7 +123,8 @@ void Variables::write(int index, ValueId contents, bool bumps_version, size_t by
   for (int i : s.variables) {
     const Variable& v = vars_[i];
     if (v.version != s.version || v.current == kNoValue || is_apart(i, index)) continue;
-    mark_overwritten(v.current, bumps_version ? 2 * by : 2 * by - 1, bumps && !has_own_version(i));
+    const auto now = 2 * static_cast<int64_t>(by) - (bumps_version ? 0 : 1);
+    mark_overwritten(v.current, now, bumps && !has_own_version(i));
   }
   bool seen = e_.grad_mode;     // by autograd
   bool counts = bumps_version;  // by the version counter of the variable
@@ -197,21 +202,20 @@ bool Variables::has_own_version(int i) const {
   return false;
 }
 
-std::vector<bool> Variables::overwriting_counted() const {
-  std::vector<bool> counted(e_.b.trace().values.size(), false);
-  for (ValueId id : counted_) counted[id] = true;
-  return counted;
-}
-
-void Variables::mark_overwritten(ValueId id, size_t now, bool counted) {
-  // What counts is the first time.
-  const bool first = static_cast<size_t>(id) >= overwritten_.size() || overwritten_[id] == kNever;
-  if (first && counted) counted_.insert(id);
+void Variables::mark_overwritten(ValueId id, int64_t now, bool counted) {
   if (overwritten_.size() <= static_cast<size_t>(id))
-    overwritten_.resize(static_cast<size_t>(id) + 1, kNever);
-  overwritten_[id] = std::min(overwritten_[id], now);
+    overwritten_.resize(static_cast<size_t>(id) + 1);
+  overwritten_[id].last = now;
+  if (counted) overwritten_[id].last_counted = now;
   if (auto it = result_of_.find(id); it != result_of_.end())
     mark_overwritten(it->second, now, counted);
+}
+
+// t_, detach_, ...: the version counter of the tensor moves, its memory stays.
+void Variables::mark_changed(int index, int64_t now) {
+  for (int i : storage(vars_[index]).variables)
+    if (vars_[i].current != kNoValue && has_own_version(i) == has_own_version(index))
+      mark_overwritten(vars_[i].current, now, /*counted=*/!has_own_version(i));
 }
 
 // The parent's value after its view `v` was given the value `contents`.

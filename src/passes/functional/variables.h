@@ -8,17 +8,14 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "passes/functional/emitter.h"
+#include "passes/functionalize.h"
 #include "record/recorder.h"
 
 namespace fulgurite::passes {
-
-constexpr size_t kNever = std::numeric_limits<size_t>::max();
 
 struct Variable {
   int parent = -1;                 // the variable it is a view of, -1: a root
@@ -76,6 +73,7 @@ class Variables {
   bool share_memory_secretly(int a, int b) const;
   // Does any bind of the program write this storage?
   bool is_written(int32_t storage_id) const;
+  bool is_within(int i, int other) const;  // the same, or a view of it
 
   // The functional value that a variable, recorded value, argument or result has now.
   ir::ValueId read(int index);
@@ -101,12 +99,12 @@ class Variables {
   // `contents` becomes the value of the variable, of its bases, and (when next read) of its other
   // aliases. `by`: the functional bind that computed it.
   void write(int index, ir::ValueId contents, bool bumps_version, size_t by);
-  // The memory of a functional value was overwritten; see Functionalized::overwritten_at.
-  void mark_overwritten(ir::ValueId id, size_t now, bool counted = false);
+  // The memory of a functional value is overwritten; see Overwriting.
+  void mark_overwritten(ir::ValueId id, int64_t now, bool counted);
+  void mark_changed(int index, int64_t now);
   // `conformed` holds what an operator computed as `result`, and is what the program sees as such.
   void is_result(ir::ValueId conformed, ir::ValueId result) { result_of_[conformed] = result; }
-  std::vector<size_t> take_overwritten();
-  std::vector<bool> overwriting_counted() const;
+  std::vector<Overwriting> take_overwritten();
 
   // Numbers: recorded value -> functional value.
   std::unordered_map<ir::ValueId, ir::ValueId> numbers;
@@ -119,7 +117,6 @@ class Variables {
                             const std::vector<record::SharedInput>& shared);
   void require_same_dtype(const Variable& v, const Variable& p) const;
   bool is_apart(int i, int written) const;
-  bool is_within(int i, int other) const;  // the same, or a view of it
   bool has_own_version(int i) const;
   ir::ValueId scatter(const Variable& v, ir::ValueId base, ir::ValueId contents);
   ir::ValueId scatter_strided(const Variable& v, const Variable& p, ir::ValueId base,
@@ -131,8 +128,7 @@ class Variables {
   std::vector<int> variable_of_;  // by recorded ValueId
   std::unordered_map<int32_t, Storage> storages_;
   std::vector<int32_t> written_storages_;
-  std::vector<size_t> overwritten_;
-  std::unordered_set<ir::ValueId> counted_;
+  std::vector<Overwriting> overwritten_;  // by functional value
   std::unordered_map<ir::ValueId, ir::ValueId> result_of_;
   // Value -> the root variable whose contents it is to the caller.
   std::unordered_map<ir::ValueId, int> given_out_;

@@ -152,8 +152,8 @@ bool Writes::draws_in_memory_order(const Bind& bind, const std::vector<int>& tar
 void Writes::check_restricted_views(const Bind& bind, int target) const {
   for (int i : vars_.storage(vars_[target]).variables) {
     const Variable& v = vars_[i];
-    const bool with_history =
-        v.facts.tensor().requires_grad || vars_[target].facts.tensor().requires_grad;
+    const bool with_history = v.facts.tensor().requires_grad ||
+                              vars_[target].facts.tensor().requires_grad || gives_history(bind);
     if (with_history && vars_.share_memory_secretly(i, target) &&
         may_overlap(v.facts, vars_[target].facts) &&
         (v.input != kNoValue || is_used_after(bind, i, false)))
@@ -162,11 +162,30 @@ void Writes::check_restricted_views(const Bind& bind, int target) const {
                                   "without being views (unsafe_split, ...)");
     if (v.made_by == nullptr || !ops::is_view(v.made_by->op) || !v.facts.tensor().requires_grad)
       continue;
-    if ((!v.single || !v.made_by->grad_mode) && (i == target || is_used_after(bind, i, true)))
+    if ((!v.single || !v.made_by->grad_mode) &&
+        (vars_.is_within(target, i) || is_used_after(bind, i, true)))
       throw Refusal("FG-163", bind.op.id() +
                                   " writes memory of which there are views that require grad, made "
                                   "several at once (split, unbind) or without grad mode");
   }
+}
+
+void Writes::check_views_of_detached(const Bind& bind, int target) const {
+  if (!vars_.is_written(vars_[target].facts.storage)) return;
+  for (int i : vars_.storage(vars_[target]).variables)
+    if (i != target && (vars_[i].input != kNoValue || is_used_after(bind, i, false)))
+      throw Refusal("FG-154", bind.op.id() +
+                                  " of a tensor of which there are views, on memory that is "
+                                  "written");
+}
+
+// Does what it writes depend on something that requires grad?
+bool Writes::gives_history(const Bind& bind) const {
+  bool gives = false;
+  for_each_arg(bind, [&](ValueId id) {
+    gives = gives || (in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad);
+  });
+  return gives && bind.grad_mode;
 }
 
 // Whether the program uses the variable (or a view of it) after this bind, or returns it.

@@ -19,11 +19,15 @@ class Writes {
   // Throws Refusal FG-163 where eager will not have `target` changed in place, or views of its
   // memory used afterwards.
   void check_restricted_views(const ir::Bind& bind, int target) const;
+  // Throws Refusal FG-154 where detach_() changes what views of the tensor are to autograd: they
+  // take their history from their base when its memory was written.
+  void check_views_of_detached(const ir::Bind& bind, int target) const;
 
  private:
   // Random numbers are drawn in the order of the memory that they fill: another layout, other
   // numbers.
   bool draws_in_memory_order(const ir::Bind& bind, const std::vector<int>& targets) const;
+  bool gives_history(const ir::Bind& bind) const;
   bool is_used_after(const ir::Bind& bind, int variable, bool or_views) const;
   void resize_empty_outs(const ir::Bind& bind, const std::vector<int>& targets);
   void check_overlaps(const ir::Bind& bind, const std::vector<size_t>& written) const;

@@ -65,6 +65,7 @@ Recording::Recording(AddressSet* born, const WatchOptions& options)
   frames.reserve(64);
   for (PyObject* container : options.argument_structure) arguments_.insert(container);
   on_grad_access_ = options.on_grad_access;
+  on_requires_grad_ = options.on_requires_grad;
   grad_context_ = options.context;
   places_ = options.places;
   for (PyObject* object : options.followed) new_slot(object);
@@ -281,6 +282,11 @@ void Recording::effect(EffectKind kind, PyObject* holder, PyObject* key, PyObjec
   // What is stored is made again by each call (recipe.h), with the program's numbers in it.
   numbers.fix_in(key);
   if (kind >= EffectKind::Backward || kind == EffectKind::TensorAttr) numbers.fix_in(value);
+  if (kind == EffectKind::TensorAttr && on_requires_grad_ != nullptr && !is_born(holder) &&
+      text_of(key) == "requires_grad") {
+    ErrorAside aside;
+    on_requires_grad_(holder, grad_context_);
+  }
   // Nobody will do again what a refused run did; its values may go when the program lets them go.
   if (!refusals_.empty()) value = nullptr;
   effects_.push_back({kind, PyRef::borrow(holder), PyRef::borrow(key), PyRef::borrow(value),

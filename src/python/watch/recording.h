@@ -239,6 +239,7 @@ class Recording {
   std::unordered_set<PyObject*> grads_read_;
   bool asked_for_gradients_ = false;
   void (*on_grad_access_)(PyObject* tensor, void* context) = nullptr;
+  void (*on_requires_grad_)(PyObject* tensor, void* context) = nullptr;
   void* grad_context_ = nullptr;
   const std::unordered_set<std::string>* places_ = nullptr;
   size_t impure_ = 0;  // refusals, and effects that cannot be replayed

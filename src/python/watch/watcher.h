@@ -192,7 +192,9 @@ struct WatchOptions {
   const std::unordered_set<std::string>* places = nullptr;
   // Called before the program reads or sets the `.grad` of a tensor that was there before the call.
   void (*on_grad_access)(PyObject* tensor, void* context) = nullptr;
-  void* context = nullptr;
+  // Called before the program sets `requires_grad` of such a tensor.
+  void (*on_requires_grad)(PyObject* tensor, void* context) = nullptr;
+  void* context = nullptr;  // of the two
   // Gets what becomes of numbers; null: numbers are guarded by value.
   NumberSink* numbers = nullptr;
   // Is told of calls of custom autograd.Functions; null: they refuse the run.
