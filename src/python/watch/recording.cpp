@@ -60,8 +60,8 @@ const Names& names() {
 
 Recording::Recording(AddressSet* born, const WatchOptions& options)
     : born_(born), start_tag_(version_now()), canonical_keys_(PyRef::steal(PyDict_New())) {
-  index_.reserve(4096);
-  known_.reserve(4096);
+  index_.reserve(512);
+  known_.reserve(512);
   frames.reserve(64);
   for (PyObject* container : options.argument_structure) arguments_.insert(container);
   on_grad_access_ = options.on_grad_access;
@@ -347,8 +347,10 @@ bool Recording::is_explained(const Fact& fact) const {
   }
 }
 
-// The last net: what was read, and is different now without a write that was seen.
-void Recording::refuse_unseen_changes() {
+// The last net: what was read, and is different now without a write that was seen. All facts that
+// no longer hold.
+std::vector<const Fact*> Recording::refuse_unseen_changes() {
+  std::vector<const Fact*> ended;
   for (PyObject* dict : dicts_) {
     if (!is_born(dict) && changed_unseen(dict)) {
       refuse("changes " + path(dict) + " in a way that the watcher did not see");
@@ -356,16 +358,18 @@ void Recording::refuse_unseen_changes() {
   }
   PathPrinter printer(facts_, roots_);
   for (const Fact& fact : facts_) {
-    if (fact_holds(fact, slot_objects_) || is_explained(fact)) continue;
+    if (fact_holds(fact, slot_objects_)) continue;
+    ended.push_back(&fact);
+    if (is_explained(fact)) continue;
     refuse("changes " + printer.access(fact) + " in a way that the watcher did not see");
   }
+  return ended;
 }
 
 void Recording::finish(Observation& out) {
   ErrorAside aside;
   refuse_changed_contexts();
-  refuse_unseen_changes();
-  find_changes(out);
+  find_changes(refuse_unseen_changes(), out);
   for (auto& [object, parent] : known_) {
     if (is_tensor(object) && !is_born(object) && !is_argument(object)) {
       out.tensors.push_back({object, path(object), false});
@@ -390,9 +394,7 @@ void Recording::finish(Observation& out) {
   }
   out.guards = GuardProgram(std::make_unique<GuardTable>(std::move(facts_), std::move(roots_),
                                                          std::move(tensors), slot_objects_.size()));
-  for (auto& [object, parent] : known_) {
-    out.known.add(object, parent != kNoParent && !is_argument(object));
-  }
+  out.known = KnownObjects(std::move(known_));
   known_.clear();
 }
 
