@@ -158,15 +158,25 @@ void Recording::reach_argument(PyObject* object, int parent) {
   }
 }
 
+bool Recording::has_origin(PyObject* object) const {
+  if (!object || is_simple(object) || is_tensor(object)) return true;
+  if (!PyTuple_CheckExact(object))
+    return is_born(object) || is_known(object) || is_argument(object);
+  // Tuples are immutable; and a free list may have hidden the birth of one.
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+    if (!has_origin(PyTuple_GET_ITEM(object, i))) return false;
+  }
+  return true;
+}
+
 void Recording::require_origin(PyObject* object, const std::string& whence) {
-  if (!object || is_simple(object) || is_tensor(object)) return;
-  if (PyTuple_CheckExact(object)) {  // immutable; and a free list may have hidden its birth
+  if (has_origin(object)) return;
+  if (PyTuple_CheckExact(object)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
       require_origin(PyTuple_GET_ITEM(object, i), whence);
     }
     return;
   }
-  if (is_born(object) || is_known(object) || is_argument(object)) return;
   know(object, kNoParent);
   refuse("gets a " + describe_object(object) + " from " + whence + ", which no guard covers");
 }

@@ -66,6 +66,7 @@ class Recording {
   // Whether reading inside needs no fact: born, or covered by the caller, or a value.
   bool needs_no_fact(PyObject* object) const { return is_born(object) || is_argument(object); }
   void know(PyObject* object, int parent);
+  bool has_origin(PyObject* object) const;
   // Refuses the run if `object` came from nowhere.
   void require_origin(PyObject* object, const std::string& whence);
 
