@@ -223,7 +223,8 @@ class Recording {
   std::unordered_map<PyObject*, uint64_t>
       not_born_;  // dicts materialised for older objects: tag then
   std::unordered_set<PyObject*> arguments_;
-  std::pmr::unordered_set<PyObject*> dicts_{&memory_};  // every older dict that was read; kept by facts or known_
+  std::pmr::unordered_set<PyObject*> dicts_{
+      &memory_};  // every older dict that was read; kept by facts or known_
   std::unordered_set<Key, KeyHash> written_;
   std::unordered_set<PyObject*> partly_written_;  // containers with some write
   std::unordered_set<PyObject*> all_written_;

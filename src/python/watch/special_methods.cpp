@@ -77,8 +77,7 @@ bool has_special_methods(PyTypeObject* type, bool operators, PyObject* expected)
   const std::vector<PyObject*>& names = special_names(operators);
   for (size_t i = 0; i < names.size(); ++i) {
     PyObject* method = _PyType_Lookup(type, names[i]);
-    if ((method ? method : absent()) !=
-        PyTuple_GET_ITEM(expected, static_cast<Py_ssize_t>(i)))
+    if ((method ? method : absent()) != PyTuple_GET_ITEM(expected, static_cast<Py_ssize_t>(i)))
       return false;
   }
   return true;
