@@ -111,3 +111,48 @@ def test_a_cache_of_transformers(name: str) -> None:
         return model(x, past_key_values=cache, use_cache=True).logits
 
     check(step, torch.tensor([[1, 5, 3, 4]]), transformers.DynamicCache)
+
+
+@needs_transformers
+def test_two_caches_of_an_encoder_and_a_decoder() -> None:
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.T5Config(
+        d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, vocab_size=50,
+        decoder_start_token_id=0,
+    )  # fmt: skip
+    model = transformers.T5ForConditionalGeneration(config).eval()
+    with torch.no_grad():
+        encoded = model.get_encoder()(torch.tensor([[3, 5, 7, 1]]))
+
+    def step(x: torch.Tensor, cache: Any) -> torch.Tensor:
+        return model(
+            encoder_outputs=encoded, decoder_input_ids=x, past_key_values=cache, use_cache=True
+        ).logits
+
+    def new_cache() -> Any:
+        return transformers.EncoderDecoderCache(
+            transformers.DynamicCache(), transformers.DynamicCache()
+        )
+
+    check(step, torch.tensor([[0]]), new_cache)
+
+
+@needs_transformers
+def test_the_loop_of_transformers_itself() -> None:
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.T5Config(
+        d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, vocab_size=50,
+        decoder_start_token_id=0, eos_token_id=49, pad_token_id=0,
+    )  # fmt: skip
+    model = transformers.T5ForConditionalGeneration(config).eval()
+    prompts = [torch.tensor([[3, 5, 7, 1]]) + i for i in range(5)]
+    expected = [model.generate(p, max_new_tokens=10, do_sample=False) for p in prompts]
+    model.forward = step = fg.jit(model.forward)
+    for prompt, tokens in zip(prompts, expected, strict=True):
+        hits = fg.cache_hits(step)
+        assert torch.equal(model.generate(prompt, max_new_tokens=10, do_sample=False), tokens)
+    assert fg.cache_hits(step) - hits >= 9, (fg.fallbacks(step), fg.recompiles(step))

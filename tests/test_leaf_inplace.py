@@ -281,12 +281,23 @@ def test_the_program_raises_after_the_write():
 
 
 def test_what_cannot_be_made_again_is_an_error():
+    with pytest.raises(RuntimeError, match="FG-185"):
+        fg.jit(lambda x: iter([x.mul_(2)]), leaf_inplace="functional")(leaf(2))
+
+
+def test_an_object_with_the_leaf_in_it_is_made_again():
     class Box:
         def __init__(self, x):
             self.x = x
 
-    with pytest.raises(RuntimeError, match="FG-185"):
-        fg.jit(lambda x: Box(x.mul_(2)), leaf_inplace="functional")(leaf(2))
+    f = fg.jit(lambda x: Box(x.mul_(2)), leaf_inplace="functional")
+    for _ in range(4):
+        x = leaf(2)
+        before = x.detach().clone()
+        box = f(x)
+        box.x.sum().backward()
+        assert torch.equal(box.x, before * 2) and torch.equal(x.grad, torch.full_like(x, 2.0))
+    assert fg.cache_hits(f) >= 2
 
 
 def test_leaves_made_inside_stay_eager_s_error():

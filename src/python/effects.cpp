@@ -189,7 +189,7 @@ void Effects::add_contexts(const std::vector<FunctionSite>& functions, Maker& ma
     for (const PyRef& hook : site.hooks) {
       e.text = "registers a hook";
       std::string refusal;
-      const int node = recipe_.add_hook(hook.get(), maker.finder, maker.outputs, refusal);
+      const int node = recipe_.add(hook.get(), maker.finder, maker.outputs, refusal);
       if (node < 0) refuse(e, "the hook " + refusal);
       contexts_.back().hooks.push_back(node);
     }
@@ -215,6 +215,7 @@ Effects Effects::of(Observation& seen, PyObject* result, PyObject* const* args, 
     maker.add(e, i);
   }
   out.add_contexts(functions, maker);
+  out.recipe_.finish();
   return out;
 }
 

@@ -42,9 +42,8 @@ bool Entry::find_objects(PyObject* const* args, size_t nargs, PyObject* kwnames,
   return true;
 }
 
-PyObject* Entry::finish(const std::vector<at::Tensor>& outputs, PyObject* const* args, size_t nargs,
+PyObject* Entry::finish(const std::vector<at::Tensor>& outputs, PyObject* const* args,
                         const std::vector<PyRef>& slots, const std::vector<PyRef>& contexts) const {
-  if (!has_effects) return result.build(outputs, args, nargs);
   return effects.commit(outputs, args, slots, contexts);
 }
 

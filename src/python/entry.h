@@ -67,7 +67,6 @@ class Entry {
  public:
   Modes modes;
   ArgumentStructure arguments;
-  ResultStructure result;
   std::vector<run::TensorGuard> tensors;  // arguments' tensors, then externals
   std::vector<size_t>
       argument_positions;   // the arguments' tensors that are inputs: a tensor given twice is one
@@ -82,7 +81,7 @@ class Entry {
   GuardProgram python;
   std::vector<SlotGuard> slot_tensors;
   Effects effects;
-  bool has_effects = false;                          // then they make the result as well
+  bool has_effects = false;                          // beside the result, which they make
   uint64_t geometry = 0;                             // of the tensors in slots: a hash
   std::shared_ptr<const PythonFunctions> functions;  // that the program applies; null: none
   std::shared_ptr<run::Compiled> program;
@@ -102,7 +101,7 @@ class Entry {
              std::vector<PyRef>& slots);
   // After a successful check and run: does the effects, makes the result (new reference, or nullptr
   // with an exception set). `contexts`: of the autograd.Functions that the program applied.
-  PyObject* finish(const std::vector<at::Tensor>& outputs, PyObject* const* args, size_t nargs,
+  PyObject* finish(const std::vector<at::Tensor>& outputs, PyObject* const* args,
                    const std::vector<PyRef>& slots, const std::vector<PyRef>& contexts) const;
   // A place to follow in a new recording because this entry does not serve the call; "" if none.
   std::string place_to_follow(PyObject* const* args, size_t nargs, PyObject* kwnames);

@@ -200,7 +200,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     }
     ++state.hits;
     ++entry->hits;
-    PyObject* result = entry->finish(outputs, args, nargs, slots, contexts);
+    PyObject* result = entry->finish(outputs, args, slots, contexts);
     candidates.served(entry);
     if (const size_t i = state.entries.index_of(entry.get()); i < state.entries.size())
       state.entries.used(i);

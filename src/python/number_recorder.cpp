@@ -42,13 +42,17 @@ std::string identifier(const std::string& path) {
   return name.empty() ? "external" : name;
 }
 
-at::Tensor number_output(record::Recorder& recorder, PyObject* number, int node) {
-  const record::Recorder::Scope scope(recorder);
-  const record::Mark since = recorder.mark();
+at::Tensor number_tensor(PyObject* number) {
   const bool is_float = PyFloat_CheckExact(number);
   const at::Scalar value = is_float ? at::Scalar(PyFloat_AS_DOUBLE(number))
                                     : at::Scalar(static_cast<int64_t>(PyLong_AsLongLong(number)));
-  at::Tensor output = at::full({}, value, is_float ? at::kDouble : at::kLong);
+  return at::full({}, value, is_float ? at::kDouble : at::kLong);
+}
+
+at::Tensor number_output(record::Recorder& recorder, PyObject* number, int node) {
+  const record::Recorder::Scope scope(recorder);
+  const record::Mark since = recorder.mark();
+  at::Tensor output = number_tensor(number);
   recorder.use_numbers(since, {record::NumberPlace{node, 1}});
   if (!recorder.numbers().is_free(node))
     throw InternalError("a number that the program gives is not its own");

@@ -33,6 +33,7 @@ c10::IValue number_value(PyObject* number);
 // be one of its outputs; and the number in it again (new reference).
 at::Tensor number_output(record::Recorder& recorder, PyObject* number, int node);
 PyObject* number_in(const at::Tensor& output);
+at::Tensor number_tensor(PyObject* number);
 // A path as a Python identifier: "self.opt.lr" -> "opt_lr".
 std::string identifier(const std::string& path);
 

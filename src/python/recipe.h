@@ -12,6 +12,8 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "watch/watcher.h"
@@ -39,12 +41,14 @@ class ObjectFinder {
   // kind None if the object is not older than the call.
   Locator locate(PyObject* object) const;
   bool is_older(PyObject* object) const;
+  bool is_older_type(PyTypeObject* type) const;
   bool is_number(PyObject* object) const { return seen_.number_objects.count(object) != 0; }
 
  private:
   void add_argument(PyObject* object, size_t index, std::vector<PyRef>& steps, int depth);
   const Observation& seen_;
   std::unordered_map<PyObject*, Locator> arguments_;
+  std::unordered_set<PyTypeObject*> types_;  // of the arguments
 };
 
 struct RecipeNode {
@@ -55,13 +59,14 @@ struct RecipeNode {
     Located,   // locators[index]
     Tuple,     // `children`, made as a `type`
     List,
-    Dict,  // children: values; `object`: the tuple of keys
-    Set,
+    Dict,      // children: values; `object`: the tuple of keys
+    Set,       // a copy of `object`, or else of the children; a set or frozenset by `type`
     Instance,  // of class `type`: children are the values of the attributes named in `object`, then
                // `contents`, a node with what the builtin base class holds
     Method,    // children: function, self
-    Closure,   // code `object`, globals `type`; children: the cells
+    Function,  // code `object`, globals `type`; children: eight attributes (-1: none), the cells
     Cell,      // children: its content, or nothing
+    Call,      // of `type` with the children, and the keywords in node `contents`
   } kind;
   int index = -1;
   std::vector<int> children{};
@@ -77,9 +82,8 @@ class Recipe {
   // Observation::number_objects.
   int add(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
           std::string& refusal);
-  // A hook: as `add`, but a function that the call made, over variables of the call, is made again.
-  int add_hook(PyObject* hook, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
-               std::string& refusal);
+  // Nothing is added any more: lets go of the recorded call's objects.
+  void finish();
   // As Python with $0, $1, ... for tensors; "" if it has no literal form.
   std::string expression(int node) const;
   int traverse(visitproc visit, void* arg) const;
@@ -94,6 +98,9 @@ class Recipe {
 
    private:
     PyRef make(int node);
+    PyRef call(const RecipeNode& node);
+    PyRef make_frozen_set(const RecipeNode& node);
+    bool fill_function(const RecipeNode& node, PyObject* object);
     bool fill(const RecipeNode& node, PyObject* object);
     bool fill_contents(const RecipeNode& contents, PyObject* object);
     const Recipe& recipe_;
@@ -104,13 +111,29 @@ class Recipe {
   };
 
  private:
+  struct Adding {
+    const ObjectFinder& finder;
+    std::vector<PyObject*>& outputs;
+    std::string& refusal;
+    int refuse(std::string why) {
+      refusal = std::move(why);
+      return -1;
+    }
+  };
+  std::string text(int node, size_t& left) const;
   int push(RecipeNode node, PyObject* object);
-  int add_instance(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
-                   std::string& refusal, int depth);
-  int add_at(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
-             std::string& refusal, int depth);
-  bool add_children(int node, const std::vector<PyRef>& objects, const ObjectFinder& finder,
-                    std::vector<PyObject*>& outputs, std::string& refusal, int depth);
+  int constant(PyObject* o);
+  int add_at(PyObject* object, Adding& adding, int depth);
+  int add_output(PyObject* object, RecipeNode::Kind kind, Adding& adding);
+  int add_tensor(PyObject* tensor, bool is_made, Adding& adding);
+  int add_made(PyObject* object, Adding& adding, int depth);
+  int add_dict(PyObject* dict, Adding& adding, int depth);
+  int add_set(PyObject* set, Adding& adding, int depth);
+  int add_function(PyObject* function, Adding& adding, int depth);
+  int add_cell(PyObject* cell, Adding& adding, int depth);
+  int add_builtin_object(PyObject* object, Adding& adding, int depth);
+  int add_instance(PyObject* object, Adding& adding, int depth);
+  bool add_children(int node, const std::vector<PyRef>& objects, Adding& adding, int depth);
 
   std::vector<RecipeNode> nodes_;
   std::vector<Locator> locators_;

@@ -131,7 +131,8 @@ class RecordedCall {
       PyErr_Restore(type, value, trace);
       return nullptr;
     }
-    if (!recorder.leaf_writes().empty() && !close_leaves(recorder, *entry, result)) return nullptr;
+    if (!recorder.leaf_writes().empty() && !close_leaves(recorder, *entry, seen, result))
+      return nullptr;
     entry->record_milliseconds = milliseconds_since(start);
     state_.last_record_milliseconds = entry->record_milliseconds;
     const uint64_t executors_generation = exec::generation_of(state_.options.executors);
@@ -234,13 +235,18 @@ class RecordedCall {
 
   // The program wrote leaves that require grad: they are leaves again, and what it returned is made
   // anew with the program's values in their place. False with an exception set.
-  bool close_leaves(record::Recorder& recorder, Entry& entry, PyRef& result) {
+  bool close_leaves(record::Recorder& recorder, Entry& entry, const Observation& seen,
+                    PyRef& result) {
     std::vector<PyObject*> objects;
     std::string refusal;
-    const ResultStructure structure =
-        ResultStructure::of(result.get(), args_, all_arguments(), objects, refusal);
+    Recipe recipe;
+    const int node =
+        recipe.add(result.get(), ObjectFinder(seen, args_, all_arguments()), objects, refusal);
     std::vector<at::Tensor> outputs;
-    for (PyObject* o : objects) outputs.push_back(tensor_of(o));
+    for (PyObject* o : objects) {
+      gives_numbers_ = gives_numbers_ || !is_any_tensor(o);
+      outputs.push_back(is_any_tensor(o) ? tensor_of(o) : number_tensor(o));
+    }
     try {
       const passes::Claimer claim = exec::claimer(state_.options.executors);
       recorder.close_leaves(outputs, [&](const at::Tensor& value, const at::Tensor& leaf) {
@@ -254,14 +260,21 @@ class RecordedCall {
         PyErr_SetString(PyExc_RuntimeError, e.what());  // no frame above catches
       return false;
     }
-    if (!refusal.empty()) {
+    if (node < 0) {
       PyErr_Format(PyExc_RuntimeError,
-                   "FG-185: %s, and a leaf that requires grad was written in place (%s): what the "
+                   "FG-185: the result %s, and a leaf that requires grad was written in place "
+                   "(%s): what the "
                    "function returns cannot be given the leaf's new value",
                    refusal.c_str(), recorder.leaf_writes().front().c_str());
       return false;
     }
-    result = PyRef::steal(structure.build(outputs, args_, nargs_));
+    std::vector<PyRef> slots;
+    for (const auto& [object, slot] : seen.slots) {
+      slots.resize(std::max(slots.size(), static_cast<size_t>(slot) + 1));
+      slots[static_cast<size_t>(slot)] = PyRef::borrow(object);
+    }
+    Recipe::Making making(recipe, outputs, args_, slots);
+    result = PyRef::borrow(making.get(node));
     if (!result) return false;
     entry.writes_leaves = wrote_leaves_ = true;
     for (const std::string& where : recorder.leaf_writes())
@@ -322,7 +335,7 @@ class RecordedCall {
     if (!(Modes::now() == entry.modes))
       throw fulgurite::Refusal("FG-210", "the call changes a mode for its caller: " +
                                              Modes::now().difference(entry.modes));
-    bool has_effects = gives_numbers(seen, result);
+    bool has_effects = false;
     for (const Effect& e : seen.effects) {
       if (e.kind == EffectKind::Backward) {
         touches_grad = true;
@@ -349,22 +362,14 @@ class RecordedCall {
     has_effects = has_effects || fills_contexts(functions);
     std::vector<PyObject*> output_objects;
     const size_t given = all_arguments();
-    std::string expression;
-    if (has_effects) {
-      if (entry.writes_leaves)
-        throw fulgurite::Refusal(
-            "FG-188",
-            "the function writes a leaf that requires grad in place, and stores "
-            "something outside");
-      entry.effects = Effects::of(seen, result, args_, given, functions.sites, output_objects);
-      entry.has_effects = true;
-      expression = entry.effects.result_expression();
-    } else {
-      std::string refusal;
-      entry.result = ResultStructure::of(result, args_, given, output_objects, refusal);
-      if (!refusal.empty()) throw fulgurite::Refusal("FG-202", refusal);
-      expression = entry.result.expression();
-    }
+    if ((has_effects || gives_numbers_) && entry.writes_leaves)
+      throw fulgurite::Refusal(
+          "FG-188",
+          "the function writes a leaf that requires grad in place, and stores something outside or "
+          "gives a number");
+    entry.effects = Effects::of(seen, result, args_, given, functions.sites, output_objects);
+    entry.has_effects = has_effects;
+    const std::string expression = entry.effects.result_expression();
     std::vector<at::Tensor> outputs;
     for (PyObject* o : output_objects)
       outputs.push_back(is_any_tensor(o) ? tensor_of(o)
@@ -458,21 +463,6 @@ class RecordedCall {
       if (any || !site.hooks.empty()) return true;
     }
     return false;
-  }
-
-  // Whether a number of the program is in the result.
-  static bool gives_numbers(const Observation& seen, PyObject* result, int depth = 0) {
-    if (seen.number_objects.empty() || is_any_tensor(result)) return false;
-    if (seen.number_objects.count(result) != 0) return true;
-    if (PyList_CheckExact(result) || PyTuple_Check(result)) {
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); ++i)
-        if (depth > 16 || gives_numbers(seen, PySequence_Fast_GET_ITEM(result, i), depth + 1))
-          return true;
-      return false;
-    }
-    // Whatever else is built may hold some.
-    return !PyFloat_Check(result) && !PyLong_Check(result) && !PyUnicode_Check(result) &&
-           result != Py_None;
   }
 
   // The trace has each tensor once; a tensor given twice is one input. The entry must know which.
@@ -571,7 +561,8 @@ class RecordedCall {
   PyObject* kwnames_;
   bool followed_more_ = false;
   bool wrote_leaves_ = false;
-  uint64_t key_;  // of the arguments as they were before the call
+  bool gives_numbers_ = false;  // only known of a call that wrote leaves
+  uint64_t key_;                // of the arguments as they were before the call
   std::vector<PyObject*> arguments_;
   std::vector<PyRef> fresh_arguments_;
   std::vector<std::pair<int, size_t>> argument_numbers_;   // node, argument

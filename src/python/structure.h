@@ -1,5 +1,4 @@
-// The structure of Python values around tensors: how arguments are taken apart and results put
-// together.
+// The structure of arguments around tensors. (How results are put together: recipe.h.)
 #pragma once
 
 #include <Python.h>
@@ -26,9 +25,7 @@ struct StructureNode {
     Tuple,     // exact type `type` (tuple, torch.Size or a named tuple); `count` children
     List,      // `count` children
     Dict,      // `count` children; `object` is the tuple of keys, in order
-    Argument,  // results only: the argument object with prefix index `count`
-    Followed,  // arguments only: an object of exact type `type`; what is inside is guarded by path
-    Fields,  // results only: a dataclass or dict subclass `type` with attributes; keys in `object`
+    Followed,  // an object of exact type `type`; what is inside is guarded by path
   };
   Kind kind;
   int32_t count = 0;
@@ -76,23 +73,6 @@ class ArgumentStructure {
   size_t node_of(size_t argument) const;
   size_t nargs_ = 0;
   PyRef kwnames_;
-  std::vector<StructureNode> nodes_;
-};
-
-// The result of a call.
-class ResultStructure {
- public:
-  // Takes `result` apart; tensors are appended (borrowed from result). Sets `refusal` if it holds
-  // an object that could not be made again.
-  static ResultStructure of(PyObject* result, PyObject* const* args, size_t nargs,
-                            std::vector<PyObject*>& tensors, std::string& refusal);
-  // A new reference; nullptr with an exception set on failure.
-  PyObject* build(const std::vector<at::Tensor>& tensors, PyObject* const* args,
-                  size_t nargs) const;
-  // As a Python expression with $0, $1, ... for tensors; "" if it has no literal form.
-  std::string expression() const;
-
- private:
   std::vector<StructureNode> nodes_;
 };
 

@@ -143,13 +143,13 @@ void AddressSet::place(uintptr_t address) {
     i = (i + 1) & mask;
   }
   slots_[i] = address;
-  ++count_;
+  taken_.push_back(static_cast<uint32_t>(i));
 }
 
 void AddressSet::grow() {
   std::vector<uintptr_t> old(slots_.size() * 2);
   old.swap(slots_);
-  count_ = 0;
+  taken_.clear();
   for (uintptr_t address : old) {
     if (address != 0) place(address);
   }
@@ -158,10 +158,11 @@ void AddressSet::grow() {
 void AddressSet::clear() {
   if (slots_.size() > kKept) {
     std::vector<uintptr_t>(kSmallest).swap(slots_);
-  } else if (count_ != 0) {
-    std::fill(slots_.begin(), slots_.end(), 0);
+    std::vector<uint32_t>().swap(taken_);
+  } else {
+    for (uint32_t i : taken_) slots_[i] = 0;
+    taken_.clear();
   }
-  count_ = 0;
 }
 
 AllocationWatch::AllocationWatch(AddressSet* born) {

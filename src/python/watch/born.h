@@ -21,7 +21,7 @@ class AddressSet {
   AddressSet() : slots_(kSmallest) {}
   void insert(uintptr_t address) {
     if (full()) return;
-    if ((count_ + 1) * 2 > slots_.size()) grow();
+    if ((taken_.size() + 1) * 2 > slots_.size()) grow();
     place(address);
   }
   bool contains(uintptr_t address) const {
@@ -33,7 +33,7 @@ class AddressSet {
   }
   void clear();
   // So many objects that the recording has to be given up; no more are taken in.
-  bool full() const { return count_ >= kMost; }
+  bool full() const { return taken_.size() >= kMost; }
 
  private:
   static constexpr size_t kSmallest = size_t{1} << 14;
@@ -44,7 +44,7 @@ class AddressSet {
   void grow();
 
   std::vector<uintptr_t> slots_;
-  size_t count_ = 0;
+  std::vector<uint32_t> taken_;  // which of the slots are in use
 };
 
 // Collects the allocations of this thread into `born` for the length of a scope.

@@ -141,6 +141,10 @@ void Call::numbers(const CalleeModel& model) {
   const bool keyed = moves_by_key(called) || moves_by_key(model.callee) ||
                      (model.callee == Callee::Contains && argument(0) && PyDict_Check(argument(0)));
   if (keyed && argument(1) != nullptr && n.holds(argument(1))) return n.fix(nodes);
+  // One item of a dict, whatever else is in it.
+  if (model.callee == Callee::Get || model.callee == Callee::SetDefault ||
+      model.callee == Callee::Pop)
+    return;
   if (keyed || only_moves(called) || model.callee == Callee::IsInstance ||
       model.callee == Callee::AbcCheck) {
     if (!argument(0) || is_tensor(argument(0))) return n.fix(nodes);

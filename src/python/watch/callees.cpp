@@ -121,6 +121,16 @@ CalleeModel look_up(const Table& table, const std::string& name) {
   return {};
 }
 
+// Of "a.b.c": "b.c" and "c", one of which is the qualified name of the function.
+PyObject* all_endings(const Table& table) {
+  PyObject* endings = PyDict_New();
+  for (const auto& [name, model] : table) {
+    for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1))
+      PyDict_SetItemString(endings, name.c_str() + dot + 1, Py_None);
+  }
+  return endings;
+}
+
 const Table& callee_table() {
   static const Table table = make_table(kTable);
   return table;
@@ -177,9 +187,12 @@ CalleeModel find_callee(PyObject* callable) {
 
 FunctionModel find_function(PyObject* object) {
   static const Table table = make_table(kFunctions);
+  static PyObject* const listed = all_endings(table);
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
   PyObject* module = function->func_module;
   if (!module || !PyUnicode_Check(module)) return {};
+  PyObject* name = function->func_qualname;
+  if (PyUnicode_CheckExact(name) && !PyDict_Contains(listed, name)) return {};
   CalleeModel model = look_up(table, text_of(module) + "." + text_of(function->func_qualname));
   return {model.callee, model.reason};
 }

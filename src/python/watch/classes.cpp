@@ -1,9 +1,6 @@
 // Which facts the reads of classes and functions leave behind.
 #include "internals.h"
 
-#include <algorithm>
-#include <initializer_list>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -98,49 +95,18 @@ void Recording::read_key(PyObject* key) {
   for (PyObject* name : {names().hash, names().eq}) read_type(type, name);
 }
 
-namespace {
-
-std::vector<PyObject*> interned(std::string_view stems, std::initializer_list<const char*> heads) {
-  std::vector<PyObject*> made;
-  while (!stems.empty()) {
-    const size_t end = std::min(stems.find(' '), stems.size());
-    for (const char* head : heads) {
-      const std::string name = head + std::string(stems.substr(0, end)) + "__";
-      made.push_back(PyUnicode_InternFromString(name.c_str()));
-    }
-    stems.remove_prefix(std::min(end + 1, stems.size()));
+// A class that the run itself changes is read name by name.
+void Recording::read_special_methods(PyTypeObject* type, bool operators) {
+  PyObject* object = reinterpret_cast<PyObject*>(type);
+  if (partly_written_.count(object)) {
+    for (PyObject* name : special_names(operators)) read_type(type, name);
+    return;
   }
-  return made;
+  PyRef found = special_methods(type, operators);
+  PyRef label = PyRef::steal(PyBool_FromLong(operators));
+  add_fact(FactKind::Protocol, object, label.get(), found.get(), MatchBy::Identity).number =
+      operators ? 1 : 0;
 }
-
-// What C code looks up in a class without being told to by the program.
-const std::vector<PyObject*>& special_names() {
-  static const std::vector<PyObject*> names = [] {
-    std::vector<PyObject*> made = interned(
-        "iter next len getitem contains missing reversed length_hint bool eq ne lt le gt ge hash "
-        "index int float complex call str repr format bytes fspath await aiter anext getattribute "
-        "class torch_function",
-        {"__"});
-    made.push_back(PyUnicode_InternFromString("keys"));
-    return made;
-  }();
-  return names;
-}
-
-const std::vector<PyObject*>& operator_names() {
-  static const std::vector<PyObject*> names = [] {
-    std::vector<PyObject*> made =
-        interned("round ceil floor trunc abs neg pos invert divmod rdivmod", {"__"});
-    const std::vector<PyObject*> binary =
-        interned("add sub mul matmul truediv floordiv mod pow lshift rshift and or xor",
-                 {"__", "__r", "__i"});
-    made.insert(made.end(), binary.begin(), binary.end());
-    return made;
-  }();
-  return names;
-}
-
-}  // namespace
 
 void Recording::read_protocol(PyTypeObject* type, bool arithmetic) {
   if (!is_heap_type(type)) return;
@@ -151,12 +117,10 @@ void Recording::read_protocol(PyTypeObject* type, bool arithmetic) {
     }
     return;
   }
-  if (arithmetic && operators_.insert(type).second) {
-    for (PyObject* name : operator_names()) read_type(type, name);
-  }
+  if (arithmetic && operators_.insert(type).second) read_special_methods(type, true);
   if (!protocols_.insert(type).second) return;
   keep(reinterpret_cast<PyObject*>(type));
-  for (PyObject* name : special_names()) read_type(type, name);
+  read_special_methods(type, false);
   read_mro(type);
 }
 

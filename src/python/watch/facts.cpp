@@ -216,6 +216,9 @@ bool fact_holds(const Fact& fact, const std::vector<PyRef>& slots, PyRef* found)
       PyObject* mro = reinterpret_cast<PyTypeObject*>(holder)->tp_mro;
       return mro && items_match(&PyTuple_GET_ITEM(mro, 0), PyTuple_GET_SIZE(mro), expected);
     }
+    case FactKind::Protocol:
+      return has_special_methods(reinterpret_cast<PyTypeObject*>(holder), fact.number != 0,
+                                 expected);
     case FactKind::SetContains:
       return set_contains(holder, fact.key.get()) == (fact.number != 0);
     case FactKind::FunctionCode: {
@@ -239,6 +242,22 @@ bool fact_holds(const Fact& fact, const std::vector<PyRef>& slots, PyRef* found)
       return matches(value.get(), expected, fact.by);
   }
 }
+
+namespace {
+
+std::string changed_special_method(const Fact& fact) {
+  auto* type = reinterpret_cast<PyTypeObject*>(fact.holder.get());
+  const std::vector<PyObject*>& names = special_names(fact.number != 0);
+  PyRef now = special_methods(type, fact.number != 0);
+  for (size_t i = 0; now && i < names.size(); ++i) {
+    const auto k = static_cast<Py_ssize_t>(i);
+    if (PyTuple_GET_ITEM(now.get(), k) == PyTuple_GET_ITEM(fact.expected.get(), k)) continue;
+    return text_of(names[i]) + " " + describe_object(PyTuple_GET_ITEM(now.get(), k));
+  }
+  return "another one";
+}
+
+}  // namespace
 
 std::string current_value(const Fact& fact, const std::vector<PyRef>& slots) {
   PyObject* holder = fact.holder_slot >= 0 ? slots[static_cast<size_t>(fact.holder_slot)].get()
@@ -298,23 +317,20 @@ std::string current_value(const Fact& fact, const std::vector<PyRef>& slots) {
       return describe_object(lru_cached_result(fact.extra.get(), fact.key.get()));
     case FactKind::Mro:
       return "another order";
+    case FactKind::Protocol:
+      return changed_special_method(fact);
   }
   return "?";
 }
 
 const char* fact_kind_name(FactKind kind) {
-  static constexpr const char* names[] = {"dict_item",        "dict_all",
-                                          "dict_length",      "ordered_all",
-                                          "type_attribute",   "cell",
-                                          "list_all",         "list_length",
-                                          "list_item",        "set_all",
-                                          "set_contains",     "slot",
-                                          "getset",           "function",
-                                          "call_result",      "type_of",
-                                          "instance_dict",    "weak_reference",
-                                          "context_variable", "tuple_item",
-                                          "cached_call",      "mro"};
-  static_assert(std::size(names) == static_cast<size_t>(FactKind::Mro) + 1);
+  static constexpr const char* names[] = {
+      "dict_item",    "dict_all",      "dict_length",    "ordered_all",      "type_attribute",
+      "cell",         "list_all",      "list_length",    "list_item",        "set_all",
+      "set_contains", "slot",          "getset",         "function",         "call_result",
+      "type_of",      "instance_dict", "weak_reference", "context_variable", "tuple_item",
+      "cached_call",  "mro",           "protocol"};
+  static_assert(std::size(names) == static_cast<size_t>(FactKind::Protocol) + 1);
   return names[static_cast<size_t>(kind)];
 }
 

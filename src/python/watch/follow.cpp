@@ -257,12 +257,12 @@ std::string place_to_follow(const PathPrinter& printer, const Fact& fact, PyObje
 }
 
 // What the run read and then changed itself, and which the next run will find changed.
-void Recording::find_changes(Observation& out) const {
+void Recording::find_changes(const std::vector<const Fact*>& ended, Observation& out) const {
   PathPrinter printer(facts_, roots_);
-  for (const Fact& fact : facts_) {
+  for (const Fact* fact : ended) {
     PyRef found;
-    if (fact_holds(fact, slot_objects_, &found)) continue;
-    std::string place = place_to_follow(printer, fact, found.get(), slot_objects_);
+    if (fact_holds(*fact, slot_objects_, &found)) continue;
+    std::string place = place_to_follow(printer, *fact, found.get(), slot_objects_);
     if (!place.empty() && !is_hinted(place)) out.changed.push_back(std::move(place));
   }
   for (const std::string& place : wanted_places_) {
@@ -289,6 +289,7 @@ void Recording::hand_over_numbers(Observation& out) {
 
 // Dynamic facts keep no objects of this run, only words for them.
 void Recording::hand_over_slots(Observation& out) {
+  if (slot_objects_.empty()) return;
   PathPrinter printer(facts_, roots_);
   std::vector<std::string> texts;
   for (const Fact& fact : facts_) texts.push_back(fact.is_dynamic() ? printer.access(fact) : "");

@@ -78,6 +78,7 @@ void GuardTable::compile() {
         break;
       case FactKind::TypeAttribute:
       case FactKind::Mro:
+      case FactKind::Protocol:
         by_type[holder].push_back(i);
         break;
       case FactKind::Cell:

@@ -50,6 +50,7 @@ enum class FactKind : uint8_t {
   TupleItem,   // number: index
   CachedCall,  // holder: the results of lru_cache `extra`; expected: the one under key
   Mro,         // the method resolution order of a class; expected: tuple
+  Protocol,    // what a class has under the names of special methods; number: of operators, too
 };
 
 // A place in a program, resolved to a line only when someone asks.
@@ -91,6 +92,11 @@ PyObject* ordered_keys(PyObject* ordered_dict);                  // a new tuple,
 bool set_contains(PyObject* set, PyObject* key);                 // by a scan
 PyObject* slot_value(PyObject* holder, PyObject* descriptor);    // new reference or null
 PyObject* getset_value(PyObject* holder, PyObject* descriptor);  // new reference or null
+
+// What C code looks up in a class without being told to by the program.
+const std::vector<PyObject*>& special_names(bool operators);
+PyRef special_methods(PyTypeObject* type, bool operators);  // a new tuple
+bool has_special_methods(PyTypeObject* type, bool operators, PyObject* expected);
 
 // `slots`: the objects in the slots so far; `found`, if given, gets what was found (a dynamic fact
 // only).

@@ -39,6 +39,7 @@ void look_at_result(Recording& r, Frame& frame) {
       if (callee && Py_TYPE(callee.get()) == known_types().lru_cache) {
         return r.know(result, kNoParent);  // of an audited cache, else the call was refused
       }
+      if (r.has_origin(result)) return;
       return r.require_origin(result, "a call of " + describe_object(callee.get()));
     case FOR_ITER:
       return r.require_origin(result, "an iterator");

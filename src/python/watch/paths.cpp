@@ -87,6 +87,8 @@ std::string PathPrinter::inside(const Fact& fact, PyObject* object, int depth) c
         }
         case FactKind::ListAll:
           return base + "[" + std::to_string(i) + "]";
+        case FactKind::Protocol:
+          return base + "." + text_of(special_names(fact.number != 0)[static_cast<size_t>(i)]);
         default:
           return access(fact, depth) + "[" + std::to_string(i) + "]";
       }
@@ -161,6 +163,8 @@ std::string PathPrinter::access(const Fact& fact, int depth) const {
       return "the cached " + describe_object(fact.extra.get()) + " of " + describe_object(key);
     case FactKind::Mro:
       return holder + ".__mro__";
+    case FactKind::Protocol:
+      return std::string(fact.number ? "the operators of " : "the special methods of ") + holder;
   }
   return "?";
 }
@@ -185,6 +189,7 @@ std::string PathPrinter::expression(const Fact& fact) const {
     case FactKind::FunctionCode:
       return left + " and defaults unchanged";
     case FactKind::Mro:
+    case FactKind::Protocol:
       return left + " unchanged";
     case FactKind::InstanceDict:
       return fact.expected ? left + " is the same dict" : left + " is empty";

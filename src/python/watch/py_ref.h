@@ -42,8 +42,12 @@ class PyRef {
 // Sets the pending exception aside for the length of a scope.
 class ErrorAside {
  public:
-  ErrorAside() { PyErr_Fetch(&type_, &value_, &trace_); }
-  ~ErrorAside() { PyErr_Restore(type_, value_, trace_); }
+  ErrorAside() {
+    if (PyErr_Occurred() != nullptr) PyErr_Fetch(&type_, &value_, &trace_);
+  }
+  ~ErrorAside() {
+    if (type_ != nullptr || PyErr_Occurred() != nullptr) PyErr_Restore(type_, value_, trace_);
+  }
   ErrorAside(const ErrorAside&) = delete;
   ErrorAside& operator=(const ErrorAside&) = delete;
 

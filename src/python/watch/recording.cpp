@@ -60,8 +60,8 @@ const Names& names() {
 
 Recording::Recording(AddressSet* born, const WatchOptions& options)
     : born_(born), start_tag_(version_now()), canonical_keys_(PyRef::steal(PyDict_New())) {
-  index_.reserve(4096);
-  known_.reserve(4096);
+  index_.reserve(512);
+  known_.reserve(512);
   frames.reserve(64);
   for (PyObject* container : options.argument_structure) arguments_.insert(container);
   on_grad_access_ = options.on_grad_access;
@@ -159,15 +159,25 @@ void Recording::reach_argument(PyObject* object, int parent) {
   }
 }
 
+bool Recording::has_origin(PyObject* object) const {
+  if (!object || is_simple(object) || is_tensor(object)) return true;
+  if (!PyTuple_CheckExact(object))
+    return is_born(object) || is_known(object) || is_argument(object);
+  // Tuples are immutable; and a free list may have hidden the birth of one.
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+    if (!has_origin(PyTuple_GET_ITEM(object, i))) return false;
+  }
+  return true;
+}
+
 void Recording::require_origin(PyObject* object, const std::string& whence) {
-  if (!object || is_simple(object) || is_tensor(object)) return;
-  if (PyTuple_CheckExact(object)) {  // immutable; and a free list may have hidden its birth
+  if (has_origin(object)) return;
+  if (PyTuple_CheckExact(object)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
       require_origin(PyTuple_GET_ITEM(object, i), whence);
     }
     return;
   }
-  if (is_born(object) || is_known(object) || is_argument(object)) return;
   know(object, kNoParent);
   refuse("gets a " + describe_object(object) + " from " + whence + ", which no guard covers");
 }
@@ -353,8 +363,10 @@ bool Recording::is_explained(const Fact& fact) const {
   }
 }
 
-// The last net: what was read, and is different now without a write that was seen.
-void Recording::refuse_unseen_changes() {
+// The last net: what was read, and is different now without a write that was seen. All facts that
+// no longer hold.
+std::vector<const Fact*> Recording::refuse_unseen_changes() {
+  std::vector<const Fact*> ended;
   for (PyObject* dict : dicts_) {
     if (!is_born(dict) && changed_unseen(dict)) {
       refuse("changes " + path(dict) + " in a way that the watcher did not see");
@@ -362,16 +374,18 @@ void Recording::refuse_unseen_changes() {
   }
   PathPrinter printer(facts_, roots_);
   for (const Fact& fact : facts_) {
-    if (fact_holds(fact, slot_objects_) || is_explained(fact)) continue;
+    if (fact_holds(fact, slot_objects_)) continue;
+    ended.push_back(&fact);
+    if (is_explained(fact)) continue;
     refuse("changes " + printer.access(fact) + " in a way that the watcher did not see");
   }
+  return ended;
 }
 
 void Recording::finish(Observation& out) {
   ErrorAside aside;
   refuse_changed_contexts();
-  refuse_unseen_changes();
-  find_changes(out);
+  find_changes(refuse_unseen_changes(), out);
   for (auto& [object, parent] : known_) {
     if (is_tensor(object) && !is_born(object) && !is_argument(object)) {
       out.tensors.push_back({object, path(object), false});
@@ -396,9 +410,7 @@ void Recording::finish(Observation& out) {
   }
   out.guards = GuardProgram(std::make_unique<GuardTable>(std::move(facts_), std::move(roots_),
                                                          std::move(tensors), slot_objects_.size()));
-  for (auto& [object, parent] : known_) {
-    out.known.add(object, parent != kNoParent && !is_argument(object));
-  }
+  out.known = KnownObjects(std::move(known_));
   known_.clear();
 }
 

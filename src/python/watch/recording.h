@@ -12,6 +12,7 @@
 
 #include <Python.h>
 
+#include <memory_resource>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -65,6 +66,7 @@ class Recording {
   // Whether reading inside needs no fact: born, or covered by the caller, or a value.
   bool needs_no_fact(PyObject* object) const { return is_born(object) || is_argument(object); }
   void know(PyObject* object, int parent);
+  bool has_origin(PyObject* object) const;
   // Refuses the run if `object` came from nowhere.
   void require_origin(PyObject* object, const std::string& whence);
 
@@ -74,6 +76,7 @@ class Recording {
   void read_type(PyTypeObject* type, const char* name);
   // The special methods that C code looks up; with `arithmetic` the operators as well.
   void read_protocol(PyTypeObject* type, bool arithmetic = false);
+  void read_special_methods(PyTypeObject* type, bool operators);
   void read_type_of(PyObject* object);
   // Which classes an object of this one is an instance of.
   void read_mro(PyTypeObject* type);
@@ -189,7 +192,7 @@ class Recording {
   void follow_number(Fact& fact, int number);
   void separate_items(PyObject* container, PyObject* items);
   bool was_appended_to(PyObject* list);
-  void find_changes(Observation& out) const;
+  void find_changes(const std::vector<const Fact*>& ended, Observation& out) const;
   void hand_over_slots(Observation& out);
   PyObject* canonical(PyObject* key);
   Place here() const;
@@ -197,7 +200,7 @@ class Recording {
   void see_dict(PyObject* dict);
   bool changed_unseen(PyObject* dict) const;
   bool is_explained(const Fact& fact) const;
-  void refuse_unseen_changes();
+  std::vector<const Fact*> refuse_unseen_changes();
   void refuse_changed_contexts();
   void keep(PyObject* object);
   void reach_argument(PyObject* object, int parent);
@@ -214,12 +217,14 @@ class Recording {
   AddressSet* born_;
   uint64_t start_tag_;
   Facts facts_;
-  std::unordered_map<Key, int, KeyHash> index_;
+  std::pmr::monotonic_buffer_resource memory_{1 << 15};  // of what goes with the recording
+  std::pmr::unordered_map<Key, int, KeyHash> index_{&memory_};
   std::unordered_map<PyObject*, int> known_;  // owned; value: parent as in Fact
   std::unordered_map<PyObject*, uint64_t>
       not_born_;  // dicts materialised for older objects: tag then
   std::unordered_set<PyObject*> arguments_;
-  std::unordered_set<PyObject*> dicts_;  // every older dict that was read; kept by facts or known_
+  std::pmr::unordered_set<PyObject*> dicts_{
+      &memory_};  // every older dict that was read; kept by facts or known_
   std::unordered_set<Key, KeyHash> written_;
   std::unordered_set<PyObject*> partly_written_;  // containers with some write
   std::unordered_set<PyObject*> all_written_;

@@ -145,8 +145,8 @@ void load_known_types() {
 
 bool is_tensor_type(PyTypeObject* type) {
   if (!types.tensor_base) return false;
-  return type == types.tensor || type == types.parameter ||
-         PyType_IsSubtype(type, types.tensor_base);
+  if (type == types.tensor || type == types.parameter || type == types.tensor_base) return true;
+  return is_heap_type(type) && PyType_IsSubtype(type, types.tensor_base);
 }
 
 bool is_tensor(PyObject* object) { return is_tensor_type(Py_TYPE(object)); }
@@ -181,6 +181,7 @@ bool is_value(PyObject* object, int depth) {
     }
     return true;
   }
+  if (PyType_HasFeature(type, Py_TPFLAGS_HAVE_GC)) return false;  // none of those below has it
   if (is_torch_value_type(type)) return true;
   return types.numpy_generic && type->tp_itemsize == 0 &&
          PyType_IsSubtype(type, types.numpy_generic);

@@ -234,7 +234,8 @@ void on_frame(Recording& r, PyFrameObject* object) {
       r.read_type(Py_TYPE(value), code->co_name);
       r.read_type_of(value);
     }
-    r.require_origin(value, "the arguments of " + text_of(code->co_qualname));
+    if (!r.has_origin(value))
+      r.require_origin(value, "the arguments of " + text_of(code->co_qualname));
   }
 }
 

@@ -145,18 +145,15 @@ class KnownObjects {
     return *this;
   }
   ~KnownObjects() {
-    for (auto& [object, guarded] : objects_) Py_DECREF(object);
+    for (auto& [object, parent] : objects_) Py_DECREF(object);
   }
-  // Takes over a reference. `guarded`: the guards say which object it is.
-  void add(PyObject* object, bool guarded) { objects_.emplace(object, guarded); }
+  // Takes over the references.
+  explicit KnownObjects(std::unordered_map<PyObject*, int>&& objects)
+      : objects_(std::move(objects)) {}
   bool contains(PyObject* object) const { return objects_.count(object) != 0; }
-  bool is_guarded(PyObject* object) const {
-    auto it = objects_.find(object);
-    return it != objects_.end() && it->second;
-  }
 
  private:
-  std::unordered_map<PyObject*, bool> objects_;
+  std::unordered_map<PyObject*, int> objects_;
 };
 
 struct Observation {
