@@ -67,6 +67,8 @@ struct Options {
   bool caching = true;           // false: record every call
   bool reinplace = true;         // turn values back into buffers where nobody can tell
   std::size_t max_entries = 64;  // how many specialisations are kept
+  // Of which, behind one set of guards, how many that only data tell apart.
+  std::size_t max_branches = 64;
   // Who runs operators, in order, by name (fulgurite/extend.h); empty: the default ones. An unknown
   // name is an std::invalid_argument.
   std::vector<std::string> executors = {};

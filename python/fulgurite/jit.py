@@ -64,6 +64,7 @@ def _make(fn: Any, values: dict[str, Any]) -> Any:
         functional_leaves=values["leaf_inplace"] == "functional",
         write_back_at_once=values["skip_inplace_functionalization"],
         max_entries=values["max_entries"],
+        max_branches=values["max_branches"],
         executors=[executor._core for executor in values["executors"]],
     )
     _options_given[jitted] = values

@@ -81,6 +81,12 @@ TABLE = {
         ),
         Option("max_entries", 256, None, "how many specialisations of one function are kept"),
         Option(
+            "max_branches",
+            128,
+            None,
+            "of which, behind one set of guards, how many that only data tell apart",
+        ),
+        Option(
             "executors",
             None,
             None,

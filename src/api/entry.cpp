@@ -73,4 +73,12 @@ std::vector<std::string> Entry::guard_lines() const {
   return lines;
 }
 
+std::vector<std::string> Entry::places() const {
+  std::vector<std::string> places;
+  for (std::size_t i : distinct) places.push_back("argument tensor " + std::to_string(i));
+  for (const GradInput& g : grad_inputs)
+    places.push_back("grad of argument tensor " + std::to_string(distinct[g.of]));
+  return places;
+}
+
 }  // namespace fulgurite::api

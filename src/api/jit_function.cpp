@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "api/serve.h"
 #include "api/state.h"
 #include "exec/claim.h"
 #include "exec/registry.h"
@@ -72,9 +73,11 @@ void count_failure(JitFunction::State& s, const std::string& code, const std::st
 // One call that is recorded while it runs.
 class RecordedCall {
  public:
-  RecordedCall(JitFunction::State& state, const api::Given& given, const run::Modes& now)
+  RecordedCall(JitFunction::State& state, const api::Given& given, const run::Modes& now,
+               std::shared_ptr<api::Entry> beside)
       : state_(state),
         given_(given),
+        beside_(std::move(beside)),
         entry_(std::make_shared<api::Entry>()),
         recorder_(state.name, &position) {
     entry_->modes = now;
@@ -129,10 +132,18 @@ class RecordedCall {
     if (!state_.options.caching) state_.entries.clear();  // kept for last_traces alone
     while (!state_.entries.empty() && state_.entries.size() >= state_.options.max_entries)
       state_.entries.pop_back();
+    plant();
     state_.entries.insert(state_.entries.begin(), std::move(entry_));
   }
 
  private:
+  void plant() {
+    entry_->last_used = ++state_.clock;
+    if (!entry_->program->core().has_value_guards()) return;
+    const auto tree = beside_ ? beside_->tree() : std::make_shared<run::BranchTree>();
+    tree->add(entry_, entry_->places(), beside_.get());
+  }
+
   void compile(const detail::Results& results) {
     const auto start = Clock::now();
     entry_->result_lengths = results.lengths;
@@ -184,6 +195,7 @@ class RecordedCall {
 
   JitFunction::State& state_;
   const api::Given& given_;
+  std::shared_ptr<api::Entry> beside_;  // that was left because of the data
   std::shared_ptr<api::Entry> entry_;
   record::Recorder recorder_;
   std::vector<at::Tensor> held_;
@@ -197,60 +209,66 @@ void run_eagerly(const JitFunction::State& s, detail::Body body, void* context,
   body(context, results);
 }
 
-// The next entry at or after `index` whose guards hold; `index` is then the one after it.
-std::shared_ptr<api::Entry> next_match(JitFunction::State& s, std::size_t& index,
-                                       const api::Given& given, const run::Modes& now,
-                                       std::vector<const at::Tensor*>& inputs,
-                                       std::vector<at::Tensor>& scratch) {
-  const std::lock_guard<std::mutex> lock(s.mutex);
-  while (index < s.entries.size())
-    if (const auto& e = s.entries[index++]; e->check(given, now, inputs, scratch)) return e;
-  return nullptr;
-}
-
 void count_hit(JitFunction::State& s, const std::shared_ptr<api::Entry>& entry) {
   const std::lock_guard<std::mutex> lock(s.mutex);
   ++s.hits;
   ++entry->hits;
+  entry->last_used = ++s.clock;
   if (s.entries.empty() || s.entries.front() == entry) return;
   const auto at = std::find(s.entries.begin(), s.entries.end(), entry);
   if (at != s.entries.end()) std::rotate(s.entries.begin(), at, at + 1);
 }
 
-// Serves the call by a compiled program; false if none may.
+// Serves the call by a compiled program; false if none may. Then `left` is where the data took
+// another path, null if they did not.
 bool serve(JitFunction::State& s, const api::Given& given, const run::Modes& now, detail::Body body,
-           void* context, detail::Results& results) {
-  std::vector<const at::Tensor*> inputs;
-  std::vector<at::Tensor> scratch;
-  std::size_t index = 0;
-  while (auto entry = next_match(s, index, given, now, inputs, scratch)) {
-    std::string error;
-    try {
-      entry->program->run(inputs.data(), {}, results.tensors);
-      results.lengths = entry->result_lengths;
-      count_hit(s, entry);
-      return true;
-    } catch (const prims::ValueGuardFailed&) {
-      continue;
-    } catch (const exec::ExecutorError&) {
-      throw;
-    } catch (const std::exception& e) {
-      error = e.what();
+           void* context, detail::Results& results, std::shared_ptr<api::Entry>& left) {
+  std::string error;
+  std::shared_ptr<api::Entry> entry;
+  {
+    api::Serving serving(s, given, now, results.tensors);
+    const auto ended = serving.run();
+    entry = serving.entry();
+    switch (ended) {
+      case api::Serving::Ended::Served:
+        results.lengths = entry->result_lengths;
+        count_hit(s, entry);
+        return true;
+      case api::Serving::Ended::ExecutorFailed:
+        throw exec::ExecutorError(*serving.executor_failure());
+      case api::Serving::Ended::Unserved:
+        left = std::static_pointer_cast<api::Entry>(serving.left());
+        return false;
+      case api::Serving::Ended::Raised:
+        error = serving.error();
     }
-    // The function itself raises the same, in its own words; if it does not, the program is at
-    // fault and goes.
-    {
-      const std::lock_guard<std::mutex> lock(s.mutex);
-      ++s.misses;
-    }
-    results = {};
-    run_eagerly(s, body, context, results);
-    const std::lock_guard<std::mutex> lock(s.mutex);
-    s.fall_back("FG-208", "the compiled program raised where eager did not: " + error);
-    std::erase(s.entries, entry);
-    return true;
   }
-  return false;
+  // The function itself raises the same, in its own words; if it does not, the program is at fault
+  // and goes.
+  {
+    const std::lock_guard<std::mutex> lock(s.mutex);
+    ++s.misses;
+  }
+  results = {};
+  run_eagerly(s, body, context, results);
+  const std::lock_guard<std::mutex> lock(s.mutex);
+  s.fall_back("FG-208", "the compiled program raised where eager did not: " + error);
+  std::erase(s.entries, entry);
+  return true;
+}
+
+// Why the call is not recorded although its data go a way that no program knows; "" if it is. A tree
+// that is full loses a branch now and then, so that it follows what the data do.
+std::string too_many_branches(JitFunction::State& s, const api::Entry& left) {
+  if (left.tree()->size() < s.options.max_branches) return "";
+  if (left.tree()->turn_away()) {
+    std::erase(s.entries,
+               std::static_pointer_cast<api::Entry>(left.tree()->used_longest_ago()));
+    return "";
+  }
+  return "data take more than " + std::to_string(s.options.max_branches) +
+         " ways through the function (" + run::BranchTree::first_question(left) +
+         "); write what depends on data with at::where, or raise max_branches";
 }
 
 }  // namespace
@@ -309,7 +327,9 @@ void JitFunction::call(const detail::Arguments& arguments, detail::Body body, vo
              "); supported are strided, dense tensors";
   }
   const run::Modes now = run::Modes::now();
-  if (code.empty() && s.options.caching && serve(s, given, now, body, context, results)) return;
+  std::shared_ptr<api::Entry> left;
+  if (code.empty() && s.options.caching && serve(s, given, now, body, context, results, left))
+    return;
   bool skipped = false;
   {
     const std::lock_guard<std::mutex> lock(s.mutex);
@@ -319,6 +339,10 @@ void JitFunction::call(const detail::Arguments& arguments, detail::Body body, vo
       skipped = true;
       s.fall_back("FG-209", "run as it stands: the last " + std::to_string(s.failures) +
                                 " recordings gave no program");
+    }
+    if (code.empty() && !skipped && left) {
+      reason = too_many_branches(s, *left);
+      if (!reason.empty()) code = "FG-213";
     }
     if (!code.empty()) s.fall_back(code, reason);
     if (code.empty() && !skipped && !s.entries.empty() && s.options.caching &&
@@ -330,7 +354,7 @@ void JitFunction::call(const detail::Arguments& arguments, detail::Body body, vo
   }
   if (!code.empty() && s.options.fullgraph) throw CompileError(code, reason);
   if (!code.empty() || skipped) return run_eagerly(s, body, context, results);
-  RecordedCall(s, given, now).run(body, context, results);
+  RecordedCall(s, given, now, std::move(left)).run(body, context, results);
 }
 
 }  // namespace fulgurite

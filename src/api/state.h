@@ -12,7 +12,7 @@
 
 #include "exec/executor.h"
 #include "fulgurite/fulgurite.h"
-#include "run/compiled.h"
+#include "run/branch_tree.h"
 #include "run/modes.h"
 #include "run/tensor_guard.h"
 
@@ -36,7 +36,7 @@ struct GradInput {
 
 // One compiled specialisation. Its inputs are the distinct tensors given, then .grad's of some of
 // these.
-class Entry {
+class Entry : public run::Branch {
  public:
   run::Modes modes;
   c10::SmallVector<std::int64_t, 8> layout;
@@ -48,10 +48,6 @@ class Entry {
   bool touches_grad = false;
   std::vector<bool> grad_defined;  // per distinct tensor, if the program touches .grad
   std::vector<std::int64_t> result_lengths;
-  std::shared_ptr<const run::Compiled> program;
-  std::uint64_t hits = 0;
-  double record_milliseconds = 0;
-  double compile_milliseconds = 0;
 
   // Whether the call may be served; then `inputs` are the program's, and `scratch` keeps them
   // alive.
@@ -60,6 +56,8 @@ class Entry {
   // The first guard that fails, in words; "" if all hold.
   std::string explain_failure(const Given& given, const run::Modes& now) const;
   std::vector<std::string> guard_lines() const;
+  // Where each input of the program comes from.
+  std::vector<std::string> places() const;
 };
 
 }  // namespace fulgurite::api
@@ -75,6 +73,7 @@ struct JitFunction::State {
 
   std::mutex mutex;  // for all below; held while guards are checked, never while a program runs
   std::vector<std::shared_ptr<api::Entry>> entries;  // most recently used first
+  std::uint64_t clock = 0;  // of Entry::last_used
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   std::vector<Fallback> fallbacks;

@@ -119,29 +119,32 @@ thread_local uint64_t found_last = 0;
   throw prims::ValueGuardFailed();
 }
 
+uint64_t hash_of(bool found) { return found ? 1 : 2; }
+uint64_t hash_of(int64_t found) { return static_cast<uint64_t>(found); }
+uint64_t hash_of(double found) { return std::bit_cast<uint64_t>(found); }
+uint64_t hash_of(at::IntArrayRef found) {
+  uint64_t hash = 0;
+  for (int64_t n : found) hash = hash * 1000003 + static_cast<uint64_t>(n);
+  return hash;
+}
+
 void expect_int_impl(int64_t found, int64_t expected) {
-  if (found != expected) abandon(static_cast<uint64_t>(found));
+  if (found != expected) abandon(hash_of(found));
 }
 void expect_float_impl(double found, double expected) {
-  if (std::memcmp(&found, &expected, sizeof found) != 0) abandon(std::bit_cast<uint64_t>(found));
+  if (std::memcmp(&found, &expected, sizeof found) != 0) abandon(hash_of(found));
 }
 void expect_bool_impl(bool found, bool expected) {
-  if (found != expected) abandon(found ? 1 : 2);
+  if (found != expected) abandon(hash_of(found));
 }
 void expect_sizes_impl(const at::Tensor& self, at::IntArrayRef sizes) {
-  if (self.sizes() == sizes) return;
-  uint64_t hash = 0;
-  for (int64_t size : self.sizes()) hash = hash * 1000003 + static_cast<uint64_t>(size);
-  abandon(hash);
+  if (self.sizes() != sizes) abandon(hash_of(self.sizes()));
 }
 void expect_values_impl(const at::Tensor& self, at::IntArrayRef values) {
   const at::Tensor found = self.to(at::kLong).contiguous();
   const at::IntArrayRef numbers(found.const_data_ptr<int64_t>(),
                                 static_cast<size_t>(found.numel()));
-  if (numbers == values) return;
-  uint64_t hash = 0;
-  for (int64_t n : numbers) hash = hash * 1000003 + static_cast<uint64_t>(n);
-  abandon(hash);
+  if (numbers != values) abandon(hash_of(numbers));
 }
 
 }  // namespace
@@ -204,6 +207,13 @@ TORCH_LIBRARY_IMPL(fulgurite, CatchAll, m) {
 namespace prims {
 
 uint64_t last_found() { return found_last; }
+
+uint64_t hash_of_found(const c10::IValue& value) {
+  if (value.isBool()) return hash_of(value.toBool());
+  if (value.isInt()) return hash_of(value.toInt());
+  if (value.isDouble()) return hash_of(value.toDouble());
+  return hash_of(at::IntArrayRef(value.toIntVector()));
+}
 
 #define FULGURITE_PRIM(name)                                   \
   const ir::Op& name() {                                       \

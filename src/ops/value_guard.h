@@ -2,10 +2,14 @@
 // other program goes on from there.
 #pragma once
 
+#include <ATen/core/ivalue.h>
+
 #include <cstdint>
 
 namespace fulgurite::prims {
 
 uint64_t last_found();
+// The hash of what a value guard would have to find so as not to fail: of its constant argument.
+uint64_t hash_of_found(const c10::IValue& value);
 
 }  // namespace fulgurite::prims

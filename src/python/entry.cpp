@@ -56,9 +56,11 @@ std::string Entry::place_to_follow(PyObject* const* args, size_t nargs, PyObject
 
 bool Entry::check(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now,
                   std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch,
-                  std::vector<PyRef>& slots) {
+                  std::vector<PyRef>& slots, const Entry* held) {
+  refused_by_ = 0;
   if (!(now == modes) || program->stale()) return false;
-  if (!find_objects(args, nargs, kwnames, slots) || !python.resolve(slots)) return false;
+  if (!find_objects(args, nargs, kwnames, slots)) return false;
+  if (!python.resolve(slots)) return refuses_by_fact();
   for (const SlotGuard& s : slot_tensors)
     if (!s.guard.check(tensor_of(slots[static_cast<size_t>(s.slot)].get()))) return false;
   if (!gather(matched_, slots, inputs, scratch)) return false;
@@ -69,7 +71,8 @@ bool Entry::check(PyObject* const* args, size_t nargs, PyObject* kwnames, const 
     if (inputs[i]->unsafeGetTensorImpl() != impl) return false;
   for (const GradGuard& g : grads)
     if (g.leaf.get(inputs, slots).grad().defined() != g.defined) return false;
-  if (!python.check()) return false;
+  if (!(held != nullptr ? python.check_beside(held->python) : python.check()))
+    return refuses_by_fact();
   if (has_effects && !effects.prepare(python, args, given_arguments(nargs, kwnames), slots))
     return false;
   drop_repeated(inputs);
@@ -96,21 +99,37 @@ std::vector<std::string> Entry::varied(PyObject* const* args, size_t nargs,
   return places;
 }
 
-std::shared_ptr<Entry> Entry::branch(uint64_t found) const {
-  for (const auto& [value, entry] : branches)
-    if (value == found) return entry.lock();
-  return nullptr;
+void Entry::plant(const std::shared_ptr<Entry>& entry, const Entry* beside) {
+  if (!entry->program->core().has_value_guards()) return;
+  entry->python.number_facts(beside != nullptr ? &beside->python : nullptr);
+  const bool joins = beside != nullptr && beside->tree() != nullptr;
+  const auto tree = joins ? beside->tree() : std::make_shared<run::BranchTree>();
+  tree->add(entry, entry->places(), beside);
 }
 
-void Entry::remember_branch(uint64_t found, const std::shared_ptr<Entry>& served) {
-  constexpr size_t kMost = 64;
-  for (auto& [value, entry] : branches) {
-    if (value != found) continue;
-    entry = served;
-    return;
+std::vector<std::string> Entry::places() const {
+  std::vector<std::string> places;
+  auto slot = [](int32_t i) { return "slot " + std::to_string(i); };
+  for (size_t i : argument_positions) places.push_back("argument tensor " + std::to_string(i));
+  for (const External& e : externals) {
+    const std::string part = e.is_grad ? "grad of " : e.is_base ? "base of " : "";
+    const TensorRef& t = e.tensor;
+    if (t.argument >= 0) {
+      places.push_back(part + "argument tensor " + std::to_string(t.argument));
+    } else if (t.slot >= 0) {
+      places.push_back(part + slot(t.slot));
+    } else {
+      const auto address = reinterpret_cast<uintptr_t>(t.fixed.unsafeGetTensorImpl());
+      places.push_back(part + "tensor at " + std::to_string(address));
+    }
   }
-  if (branches.size() >= kMost) branches.erase(branches.begin());
-  branches.emplace_back(found, served);
+  for (const NumberInput& n : numbers) {
+    places.push_back("number " + (n.argument >= 0 ? "argument " + std::to_string(n.argument)
+                                  : n.slot >= 0   ? slot(n.slot)
+                                                  : "fact " + std::to_string(python.number_of(
+                                                                  static_cast<size_t>(n.guard)))));
+  }
+  return places;
 }
 
 void Entry::drop_repeated(std::vector<const at::Tensor*>& all) const {

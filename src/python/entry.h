@@ -9,7 +9,7 @@
 
 #include "effects.h"
 #include "modes.h"
-#include "run/compiled.h"
+#include "run/branch_tree.h"
 #include "run/tensor_guard.h"
 #include "structure.h"
 #include "watch/watcher.h"
@@ -63,7 +63,7 @@ struct GradGuard {
   bool defined;  // whether leaf.grad was a tensor when the recorded call began
 };
 
-class Entry {
+class Entry : public run::Branch {
  public:
   Modes modes;
   ArgumentStructure arguments;
@@ -84,21 +84,20 @@ class Entry {
   bool has_effects = false;                          // beside the result, which they make
   uint64_t geometry = 0;                             // of the tensors in slots: a hash
   std::shared_ptr<const PythonFunctions> functions;  // that the program applies; null: none
-  std::shared_ptr<run::Compiled> program;
-  // What was found where this program's data guards failed, and which program served the call then.
-  std::vector<std::pair<uint64_t, std::weak_ptr<Entry>>> branches;
-  std::shared_ptr<Entry> branch(uint64_t found) const;
-  void remember_branch(uint64_t found, const std::shared_ptr<Entry>& served);
-  uint64_t hits = 0;
-  uint64_t last_used = 0;           // by the clock of its cache
-  double record_milliseconds = 0;   // the recorded call, watcher and recorder included
-  double compile_milliseconds = 0;  // passes and plan
 
   // Whether the call may be served. Then `inputs` are the program's inputs; `scratch` keeps alive
   // those that are made for the call, and `slots` has the objects that differ from call to call.
+  // `held`: an entry that has just been found to hold; what both read of Python's state is not
+  // looked at again.
   bool check(PyObject* const* args, size_t nargs, PyObject* kwnames, const Modes& now,
              std::vector<const at::Tensor*>& inputs, std::vector<at::Tensor>& scratch,
-             std::vector<PyRef>& slots);
+             std::vector<PyRef>& slots, const Entry* held = nullptr);
+  // The fact about Python's state for which `check` said no; 0 if it was something else. Other
+  // entries that have it (GuardProgram::has_fact) would say no as well.
+  uint32_t refused_by() const { return refused_by_; }
+  // Takes its place in the tree of `beside`, which was left because of the data (null: a tree of its
+  // own), if its program asks about data at all.
+  static void plant(const std::shared_ptr<Entry>& entry, const Entry* beside);
   // After a successful check and run: does the effects, makes the result (new reference, or nullptr
   // with an exception set). `contexts`: of the autograd.Functions that the program applied.
   PyObject* finish(const std::vector<at::Tensor>& outputs, PyObject* const* args,
@@ -121,10 +120,17 @@ class Entry {
   bool gather(const std::vector<PyObject*>& args, const std::vector<PyRef>& slots,
               std::vector<const at::Tensor*>& all, std::vector<at::Tensor>& scratch) const;
   void drop_repeated(std::vector<const at::Tensor*>& all) const;
+  bool refuses_by_fact() {
+    refused_by_ = python.failed();
+    return false;
+  }
+  // Where each input of the program comes from.
+  std::vector<std::string> places() const;
   bool find_objects(PyObject* const* args, size_t nargs, PyObject* kwnames,
                     std::vector<PyRef>& slots);
   std::vector<PyObject*> matched_;
   std::vector<PyObject*> followed_;
+  uint32_t refused_by_ = 0;
 };
 
 }  // namespace fulgurite::python

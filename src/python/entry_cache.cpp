@@ -97,7 +97,9 @@ size_t EntryCache::count_unused(uint64_t key) const {
   std::unordered_map<uint64_t, size_t> counts;
   size_t most = 0;
   for (size_t i = find(key, 0); i < entries_.size(); i = find(key, i + 1))
-    if (entries_[i]->hits == 0) most = std::max(most, ++counts[entries_[i]->geometry]);
+    // Answers to yes-or-no questions come again, and a tree is bounded (run/branch_tree.h).
+    if (entries_[i]->hits == 0 && !entries_[i]->is_other_answer())
+      most = std::max(most, ++counts[entries_[i]->geometry]);
   return most;
 }
 

@@ -8,13 +8,11 @@
 #include <utility>
 
 #include "exec/claim.h"
-#include "ops/prims.h"
-#include "ops/value_guard.h"
 #include "python_function.h"
 #include "record/recorder.h"
 #include "recorded_call.h"
 #include "rules.h"
-#include "without_gil.h"
+#include "serve.h"
 
 namespace fulgurite::python {
 
@@ -50,74 +48,6 @@ struct JitFunction {
   PyObject* weakrefs;
 };
 
-// Runs the entry's program. False if the call has to go on elsewhere (nothing has happened then).
-enum class Served { Yes, DataLeftThePath, Raised, ExecutorFailed };
-Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Tensor*>& inputs,
-             const std::vector<c10::IValue>& numbers, std::vector<at::Tensor>& outputs,
-             std::vector<PyRef>& contexts, std::string& error,
-             std::optional<exec::ExecutorError>& executor_failure) {
-  const std::shared_ptr<run::Compiled> program = entry->program;
-  const ContextsOfRun contexts_of_run(contexts);
-  WithoutGil no_gil;
-  Served served = Served::Yes;
-  try {
-    program->run(inputs.data(), numbers, outputs);
-  } catch (const prims::ValueGuardFailed&) {
-    served = Served::DataLeftThePath;
-  } catch (const exec::ExecutorError& e) {
-    served = Served::ExecutorFailed;
-    executor_failure.emplace(e);
-  } catch (const c10::Error& e) {
-    served = Served::Raised;
-    error = e.what_without_backtrace();
-  } catch (const std::exception& e) {
-    served = Served::Raised;
-    error = e.what();
-  }
-  return served;
-}
-
-// The entries that may serve a call, in the order in which they are tried: the one that served last
-// first; after one whose data left its path, the one that went on from there the last time.
-class Candidates {
- public:
-  Candidates(const EntryCache& entries, uint64_t key) : entries_(entries), key_(key) {}
-
-  std::shared_ptr<Entry> next() {
-    std::shared_ptr<Entry> entry = std::exchange(hint_, nullptr);
-    if (entry && !was_tried(entry) && entries_.index_of(entry.get()) < entries_.size())
-      return take(std::move(entry));
-    for (size_t i = entries_.find(key_, 0); i < entries_.size(); i = entries_.find(key_, i + 1))
-      if (!was_tried(entries_[i])) return take(entries_[i]);
-    return nullptr;
-  }
-
-  void left(const std::shared_ptr<Entry>& entry, uint64_t found) {
-    hint_ = entry->branch(found);
-    left_.emplace_back(entry, found);
-  }
-
-  void served(const std::shared_ptr<Entry>& by) {
-    for (const auto& [entry, found] : left_)
-      if (entry != by) entry->remember_branch(found, by);
-  }
-
- private:
-  std::shared_ptr<Entry> take(std::shared_ptr<Entry> entry) {
-    tried_.push_back(entry);
-    return entry;
-  }
-  bool was_tried(const std::shared_ptr<Entry>& entry) const {
-    return std::find(tried_.begin(), tried_.end(), entry) != tried_.end();
-  }
-
-  const EntryCache& entries_;
-  uint64_t key_;
-  c10::SmallVector<std::shared_ptr<Entry>, 4> tried_;
-  std::vector<std::pair<std::shared_ptr<Entry>, uint64_t>> left_;
-  std::shared_ptr<Entry> hint_;
-};
-
 // Programs that are never used again: something that they are specialised on differs in every call.
 // Other shapes are no storm as long as there is room for their programs: they may come again.
 bool is_storm(JitState& state, uint64_t key) {
@@ -144,6 +74,38 @@ bool drop_stale_entries(PyObject* self, JitState& state) {
   return true;
 }
 
+// Eager raises what the program raised, in its own words; if it does not, the program is at fault
+// and goes.
+PyObject* after_exception(JitState& state, const Serving& serving, PyObject* const* args,
+                          size_t nargsf, PyObject* kwnames) {
+  ++state.misses;
+  const std::shared_ptr<Entry> entry = serving.entry();
+  if (entry->writes_leaves) {  // which eager would refuse, and which may have happened
+    PyErr_SetString(PyExc_RuntimeError, serving.error().c_str());
+    return nullptr;
+  }
+  PyObject* result = call_eagerly(state, args, nargsf, kwnames);
+  if (result != nullptr) {
+    state.fall_back("FG-208", "the compiled program raised where eager did not: " + serving.error());
+    state.entries.remove(entry.get());
+  }
+  return result;
+}
+
+// A tree that is full loses a branch now and then, so that it follows what the data do.
+bool make_room(JitState& state, const Entry& left) {
+  if (!left.tree()->turn_away()) return false;
+  if (const auto oldest = left.tree()->used_longest_ago())
+    state.entries.remove(static_cast<const Entry*>(oldest.get()));
+  return true;
+}
+
+std::string too_many_branches(const JitState& state, const Entry& left) {
+  return "data take more than " + std::to_string(state.options.max_branches) +
+         " ways through the function (" + run::BranchTree::first_question(left) +
+         "); write what depends on data with torch.where, or raise max_branches";
+}
+
 PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   JitState& state = *reinterpret_cast<JitFunction*>(self)->state;
   PyRef keep_alive = PyRef::borrow(self);
@@ -158,53 +120,22 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     return call_eagerly(state, args, nargsf, kwnames);
   }
   if (exec::generation() != state.seen_generation) state.follow_executors();
-  const Modes now = Modes::now();
-  std::vector<const at::Tensor*> inputs;
-  std::vector<at::Tensor> scratch;
   const uint64_t key = EntryCache::key_of(args, nargs, kwnames);
-  Candidates candidates(state.entries, key);
-  while (std::shared_ptr<Entry> entry = candidates.next()) {
-    inputs.clear();
-    scratch.clear();
-    std::vector<PyRef> slots;
-    if (!entry->check(args, nargs, kwnames, now, inputs, scratch, slots)) continue;
-    std::vector<at::Tensor> outputs;
-    std::string error;
-    std::vector<c10::IValue> numbers;
-    if (!entry->read_numbers(args, slots, numbers)) continue;
-    std::optional<exec::ExecutorError> executor_failure;
-    std::vector<PyRef> contexts;
-    const Served served = serve(entry, inputs, numbers, outputs, contexts, error, executor_failure);
-    if (served == Served::DataLeftThePath) {
-      candidates.left(entry, prims::last_found());
-      continue;
-    }
-    if (served == Served::ExecutorFailed) {
-      ++state.misses;
-      raise_executor_error(*executor_failure);
-      return nullptr;
-    }
-    if (served == Served::Raised) {
-      // Eager raises the same, in its own words; if it does not, the program is at fault and goes.
-      ++state.misses;
-      if (entry->writes_leaves) {  // which eager would refuse, and which may have happened
-        PyErr_SetString(PyExc_RuntimeError, error.c_str());
+  std::shared_ptr<Entry> left;  // where the data took another path
+  {
+    Serving serving(state, key, {args, nargs, kwnames});
+    switch (serving.run()) {
+      case Serving::Ended::Served:
+        return serving.finish();
+      case Serving::Ended::Raised:
+        return after_exception(state, serving, args, nargsf, kwnames);
+      case Serving::Ended::ExecutorFailed:
+        ++state.misses;
+        raise_executor_error(*serving.executor_failure());
         return nullptr;
-      }
-      PyObject* result = call_eagerly(state, args, nargsf, kwnames);
-      if (result != nullptr) {
-        state.fall_back("FG-208", "the compiled program raised where eager did not: " + error);
-        state.entries.remove(entry.get());
-      }
-      return result;
+      case Serving::Ended::Unserved:
+        left = std::static_pointer_cast<Entry>(serving.left());
     }
-    ++state.hits;
-    ++entry->hits;
-    PyObject* result = entry->finish(outputs, args, slots, contexts);
-    candidates.served(entry);
-    if (const size_t i = state.entries.index_of(entry.get()); i < state.entries.size())
-      state.entries.used(i);
-    return result;
   }
   ++state.misses;
   const bool dropped = drop_stale_entries(self, state);
@@ -220,7 +151,14 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (state.options.fullgraph) return raise_compile_error("FG-212", state.last_failure);
     return call_eagerly(state, args, nargsf, kwnames);
   }
+  if (left && left->tree()->size() >= state.options.max_branches && !make_room(state, *left)) {
+    const std::string reason = too_many_branches(state, *left);
+    if (state.fall_back("FG-213", reason)) tell(self, "fallback", "FG-213: " + reason);
+    if (state.options.fullgraph) return raise_compile_error("FG-213", reason);
+    return call_eagerly(state, args, nargsf, kwnames);
+  }
   if (const auto nearest = state.entries.nearest(key)) {
+    const Modes now = Modes::now();
     for (std::string& place : nearest->varied(args, nargs, kwnames))
       state.varying.insert(std::move(place));
     if (!dropped && state.recompiles.size() < 1000) {
@@ -232,10 +170,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     constexpr size_t kMostPlaces = 256;
     if (!place.empty() && state.places.size() < kMostPlaces) state.places.insert(place);
   }
-  PyObject* result = record_call(self, state, args, nargsf, kwnames);
-  if (const auto newest = state.entries.nearest(key); newest && result != nullptr)
-    candidates.served(newest);
-  return result;
+  return record_call(self, state, args, nargsf, kwnames, left);
 }
 
 // ---- the type

@@ -61,6 +61,13 @@ nb::dict entry_dict(const Entry& e) {
   for (const GuardLine& g : e.guard_lines())
     guards.append(nb::make_tuple(g.kind, g.expression, g.reason));
   d["guards"] = guards;
+  d["tree"] = e.tree() ? nb::cast(reinterpret_cast<uintptr_t>(e.tree().get())) : nb::none();
+  d["went_on"] = e.tree() ? e.tree()->went_on() : 0;
+  nb::list decisions;
+  if (e.tree())
+    for (const run::DecisionText& line : run::BranchTree::describe(e))
+      decisions.append(nb::make_tuple(line.asks, line.place, line.what, line.answer));
+  d["decisions"] = decisions;
   return d;
 }
 
@@ -151,7 +158,7 @@ NB_MODULE(_C, m) {
   m.def(
       "_jit",
       [](nb::object fn, std::string name, bool fullgraph, bool caching, bool reinplace,
-         bool functional_leaves, bool write_back_at_once, size_t max_entries,
+         bool functional_leaves, bool write_back_at_once, size_t max_entries, size_t max_branches,
          exec::ExecutorList executors) {
         JitOptions o;
         o.fullgraph = fullgraph;
@@ -160,12 +167,13 @@ NB_MODULE(_C, m) {
         o.functional_leaves = functional_leaves;
         o.write_back_at_once = write_back_at_once;
         o.max_entries = max_entries;
+        o.max_branches = max_branches;
         o.executors = exec::completed(std::move(executors));
         return nb::steal(new_jit_function(fn.ptr(), std::move(name), o));
       },
       nb::arg("fn"), nb::arg("name"), nb::kw_only(), nb::arg("fullgraph"), nb::arg("caching"),
       nb::arg("reinplace"), nb::arg("functional_leaves"), nb::arg("write_back_at_once"),
-      nb::arg("max_entries"), nb::arg("executors"));
+      nb::arg("max_entries"), nb::arg("max_branches"), nb::arg("executors"));
   m.def("_is_jitted", [](nb::handle h) { return jit_state(h.ptr()) != nullptr; });
   m.def("_hits", [](nb::handle h) { return state_of(h).hits; });
   m.def("_misses", [](nb::handle h) { return state_of(h).misses; });

@@ -59,9 +59,10 @@ std::string place(const SourceLocation& where) {
 class RecordedCall {
  public:
   RecordedCall(PyObject* self, JitState& state, PyObject* const* args, size_t nargsf,
-               PyObject* kwnames)
+               PyObject* kwnames, std::shared_ptr<Entry> beside)
       : self_(self),
         state_(state),
+        beside_(std::move(beside)),
         args_(args),
         nargsf_(nargsf),
         nargs_(static_cast<size_t>(PyVectorcall_NARGS(nargsf))),
@@ -157,6 +158,7 @@ class RecordedCall {
     state_.failures = 0;
     const bool is_current = executors_generation == exec::generation_of(state_.options.executors);
     if (state_.options.caching && is_current) {
+      Entry::plant(entry, beside_.get());
       if (state_.entries.add(std::move(entry), key_, state_.options.max_entries))
         ++state_.evicted_unused;
       tell(self_, "compiled", state_.name);
@@ -555,6 +557,7 @@ class RecordedCall {
 
   PyObject* self_;
   JitState& state_;
+  std::shared_ptr<Entry> beside_;
   PyObject* const* args_;
   size_t nargsf_;
   size_t nargs_;
@@ -572,8 +575,8 @@ class RecordedCall {
 }  // namespace
 
 PyObject* record_call(PyObject* self, JitState& state, PyObject* const* args, size_t nargsf,
-                      PyObject* kwnames) {
-  return RecordedCall(self, state, args, nargsf, kwnames).run();
+                      PyObject* kwnames, const std::shared_ptr<Entry>& beside) {
+  return RecordedCall(self, state, args, nargsf, kwnames, beside).run();
 }
 
 }  // namespace fulgurite::python

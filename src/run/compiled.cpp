@@ -10,9 +10,11 @@
 #include <algorithm>
 
 #include "ir/errors.h"
+#include "ir/literal.h"
 #include "ops/prims.h"
 #include "ops/rules.h"
 #include "ops/traits.h"
+#include "ops/value_guard.h"
 #include "run/below_autograd.h"
 #include "run/compiled_backward.h"
 #include "run/random_state.h"
@@ -177,27 +179,71 @@ bool Compiled::stale() const {
   return false;
 }
 
-void Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValue>& numbers,
-                   std::vector<at::Tensor>& outputs) const {
+void Interrupted::put_back() {
+  if (random_state.defined()) set_default_random_state(random_state);
+  random_state = at::Tensor();
+  frame.clear();
+  at_value_guard = false;
+}
+
+Frame Compiled::frame_with(const at::Tensor* const* inputs,
+                           const std::vector<c10::IValue>& numbers) const {
   const ir::Trace& t = *parts_.forward;
   Frame frame(core_->registers());
   const size_t tensors = t.inputs.size() - numbers.size();
   for (size_t i = 0; i < tensors; ++i) frame[t.inputs[i]] = *inputs[i];
   for (size_t k = 0; k < numbers.size(); ++k) frame[t.inputs[tensors + k]] = numbers[k];
   for (const auto& [id, tensor] : constants_) frame[id] = tensor;
-  at::Tensor random_state;
-  if (core_->draws_random_numbers()) random_state = default_random_state();
-  try {
-    {
-      BelowAutograd below;
-      core_->run(frame);
-    }
-    if (!parts_.leaf_writes.empty()) give_leaves_values_of_their_own(frame);
-    if (!history_.steps.empty()) attach(frame, random_state);
-  } catch (...) {
-    if (random_state.defined()) set_default_random_state(random_state);
-    throw;
+  return frame;
+}
+
+bool Compiled::has_same_inputs(const at::Tensor* const* inputs,
+                               const std::vector<c10::IValue>& numbers, const Interrupted& run,
+                               const Handover& from) const {
+  const ir::Trace& t = *parts_.forward;
+  const size_t tensors = t.inputs.size() - numbers.size();
+  std::vector<size_t> position(t.values.size());
+  for (size_t i = 0; i < t.inputs.size(); ++i) position[static_cast<size_t>(t.inputs[i])] = i;
+  for (const auto& [before, id] : from.same_inputs) {
+    const c10::IValue& had = run.frame[static_cast<size_t>(before)];
+    const size_t i = position[static_cast<size_t>(id)];
+    if (i >= tensors ? !ir::same_constant(had, numbers[i - tensors])
+                     : !had.isTensor() || !had.toTensor().is_same(*inputs[i]))
+      return false;
   }
+  return true;
+}
+
+// The functional part. False if the data left its path.
+bool Compiled::run_core(Frame& frame, Interrupted& run, const Handover* from) const {
+  if (from != nullptr) {
+    for (const auto& [before, now] : from->taken)
+      frame[static_cast<size_t>(now)] = std::move(run.frame[static_cast<size_t>(before)]);
+    run.frame.clear();
+    if (from->random_again && run.random_state.defined())
+      set_default_random_state(run.random_state);
+  }
+  // A program that was left before and draws no numbers has not changed the state.
+  if (core_->draws_random_numbers() && !run.random_state.defined())
+    run.random_state = default_random_state();
+  const BelowAutograd below;
+  constexpr size_t kNowhere = static_cast<size_t>(-1);
+  run.step = kNowhere;
+  try {
+    if (from != nullptr) core_->run(frame, from->again);
+    core_->run(frame, from != nullptr ? from->start : 0, run.step);
+    return true;
+  } catch (const prims::ValueGuardFailed&) {
+    run.at_value_guard =
+        run.step != kNowhere && ops::is_value_guard(parts_.forward->binds[run.step].op);
+    run.found = prims::last_found();
+    run.frame = std::move(frame);
+    return false;
+  }
+}
+
+void Compiled::finish(Frame& frame, std::vector<at::Tensor>& outputs) const {
+  const ir::Trace& t = *parts_.forward;
   if (epilogue_->size() > 0) {
     UnderAutograd under;
     epilogue_->run(frame);
@@ -205,6 +251,22 @@ void Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValu
   outputs.resize(t.outputs.size());
   for (size_t k = 0; k < t.outputs.size(); ++k)
     outputs[k] = t.outputs[k] == ir::kNoValue ? at::Tensor() : frame[t.outputs[k]].toTensor();
+}
+
+bool Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValue>& numbers,
+                   std::vector<at::Tensor>& outputs, Interrupted& run, const Handover* from) const {
+  Frame frame = frame_with(inputs, numbers);
+  try {
+    if (!run_core(frame, run, from)) return false;
+    if (!parts_.leaf_writes.empty()) give_leaves_values_of_their_own(frame);
+    if (!history_.steps.empty()) attach(frame, run.random_state);
+  } catch (...) {
+    run.put_back();
+    throw;
+  }
+  run.random_state = at::Tensor();  // what was drawn stays drawn
+  finish(frame, outputs);
+  return true;
 }
 
 void Compiled::attach(Frame& frame, const at::Tensor& random_state) const {

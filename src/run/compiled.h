@@ -13,6 +13,7 @@
 #include "ir/trace.h"
 #include "passes/pipeline.h"
 #include "run/backward_program.h"
+#include "run/handover.h"
 #include "run/history.h"
 #include "run/plan.h"
 
@@ -39,6 +40,25 @@ struct NodeProgram {
   bool draws_random_numbers = false;  // the part of the forward, if it is run again
 };
 
+// A run that left its program, and what it had computed. Nothing is changed yet but the state of the
+// random generator, which is put back when this goes, unless another program goes on from here.
+class Interrupted {
+ public:
+  Interrupted() = default;
+  Interrupted(const Interrupted&) = delete;
+  Interrupted& operator=(const Interrupted&) = delete;
+  ~Interrupted() { put_back(); }
+
+  Frame frame;
+  size_t step = 0;              // that failed
+  bool at_value_guard = false;  // there; if not, nobody can go on
+  uint64_t found = 0;           // by the guard
+  at::Tensor random_state;      // at the start of the call, if numbers may have been drawn
+
+  // The call begins anew.
+  void put_back();
+};
+
 class Compiled : public std::enable_shared_from_this<Compiled> {
  public:
   using Parts = passes::Lowered;
@@ -46,12 +66,16 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   explicit Compiled(Parts parts, std::shared_ptr<const FunctionHost> host = nullptr);
 
   // Runs on `inputs` (arguments, then externals, as the trace has them) and `numbers` (the trace's
-  // last inputs). Throws
-  // prims::ValueGuardFailed with nothing changed if the data leave the recorded path, and whatever
-  // an operator throws, likewise with nothing changed (random state included) unless the epilogue
-  // had begun.
-  void run(const at::Tensor* const* inputs, const std::vector<c10::IValue>& numbers,
-           std::vector<at::Tensor>& outputs) const;
+  // last inputs). False if the data leave the recorded path: `run` then has what was computed.
+  // Throws whatever an operator throws, with nothing changed (random state included) unless the
+  // epilogue had begun.
+  // `from`: how to go on where `run`, of another program, was interrupted (run/handover.h).
+  bool run(const at::Tensor* const* inputs, const std::vector<c10::IValue>& numbers,
+           std::vector<at::Tensor>& outputs, Interrupted& run,
+           const Handover* from = nullptr) const;
+  // Whether these are the inputs that the interrupted run had, as far as `from` relies on them.
+  bool has_same_inputs(const at::Tensor* const* inputs, const std::vector<c10::IValue>& numbers,
+                       const Interrupted& run, const Handover& from) const;
 
   // Whether a gradient rule that the program depends on has been changed since it was compiled.
   bool stale() const;
@@ -62,6 +86,9 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   const Plan& epilogue() const { return *epilogue_; }
 
  private:
+  Frame frame_with(const at::Tensor* const* inputs, const std::vector<c10::IValue>& numbers) const;
+  bool run_core(Frame& frame, Interrupted& run, const Handover* from) const;
+  void finish(Frame& frame, std::vector<at::Tensor>& outputs) const;
   void give_leaves_values_of_their_own(Frame& frame) const;
   void attach(Frame& frame, const at::Tensor& random_state) const;
   void attach_part(size_t part, Frame& frame, const at::Tensor& random_state) const;

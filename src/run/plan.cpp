@@ -158,11 +158,35 @@ Plan::Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<i
 }
 
 void Plan::run(Frame& frame) const {
-  if (instructions_.empty()) return;
+  size_t at = 0;
+  run(frame, 0, at);
+}
+
+void Plan::run(Frame& frame, size_t first, size_t& at) const {
+  if (first >= instructions_.size()) return;
   std::vector<c10::IValue> stack;
-  c10::AutoGradMode restore(instructions_.front().grad_mode);
-  for (const Instruction& in : instructions_) {
-    if (!uniform_grad_mode_) c10::GradMode::set_enabled(in.grad_mode);
+  c10::AutoGradMode restore(instructions_[first].grad_mode);
+  size_t i = first;
+  try {
+    for (; i < instructions_.size(); ++i) {
+      const Instruction& in = instructions_[i];
+      if (!uniform_grad_mode_) c10::GradMode::set_enabled(in.grad_mode);
+      in.execute(in, frame, stack);
+      for (int32_t r : in.frees) frame[r] = c10::IValue();
+    }
+  } catch (const prims::ValueGuardFailed&) {
+    at = i;
+    throw;
+  }
+}
+
+void Plan::run(Frame& frame, const std::vector<size_t>& some) const {
+  if (some.empty()) return;
+  std::vector<c10::IValue> stack;
+  c10::AutoGradMode restore(true);
+  for (size_t i : some) {
+    const Instruction& in = instructions_[i];
+    c10::GradMode::set_enabled(in.grad_mode);
     in.execute(in, frame, stack);
     for (int32_t r : in.frees) frame[r] = c10::IValue();
   }

@@ -55,9 +55,14 @@ class Plan {
   // Runs in the caller's dispatch state (see below_autograd.h); sets GradMode per instruction where
   // it changes. Throws what operators throw, and prims::ValueGuardFailed.
   void run(Frame& frame) const;
+  // From instruction `first` on; `at` is then the instruction that threw ValueGuardFailed.
+  void run(Frame& frame, size_t first, size_t& at) const;
+  // Some instructions only, in this order.
+  void run(Frame& frame, const std::vector<size_t>& some) const;
 
   size_t registers() const { return registers_; }
   size_t size() const { return instructions_.size(); }
+  const std::vector<Instruction>& instructions() const { return instructions_; }
   bool draws_random_numbers() const { return random_; }
   bool has_value_guards() const { return value_guards_; }
 

@@ -55,20 +55,23 @@ GuardTable::GuardTable(Facts facts, std::vector<std::string> roots, std::vector<
       facts_(std::move(facts)),
       roots_(std::move(roots)),
       tensors_(std::move(tensors)) {
-  compile();
+  for (uint32_t i = 0; i < facts_.size(); ++i)
+    if (facts_[i].is_dynamic()) dynamic_.push_back(i);
+  checks_ = compile(nullptr);
+  check();  // fills in the tags of what holds already
 }
 
-void GuardTable::compile() {
+GuardTable::Checks GuardTable::compile(const GuardTable* held) const {
+  Checks out;
   std::map<PyObject*, std::vector<uint32_t>> by_dict, by_type;
   for (uint32_t i = 0; i < facts_.size(); ++i) {
     const Fact& fact = facts_[i];
     PyObject* holder = fact.holder.get();
     PyObject* expected = fact.expected.get();
-    if (fact.is_dynamic()) {
-      dynamic_.push_back(i);
-      continue;
-    }
-    auto word = [&](PyObject** address, PyObject* value) { words_.push_back({address, value, i}); };
+    if (fact.is_dynamic() || (held != nullptr && held->has_fact(number_of(i)))) continue;
+    auto word = [&](PyObject** address, PyObject* value) {
+      out.words.push_back({address, value, i});
+    };
     switch (fact.kind) {
       case FactKind::DictItem:
       case FactKind::DictAll:
@@ -105,36 +108,36 @@ void GuardTable::compile() {
           word(address, expected);
           break;
         }
-        untagged_.push_back(i);
+        out.untagged.push_back(i);
         break;
       case FactKind::Getset:
         if (is_immutable_getset(fact)) break;
         if (PyObject** address = getset_address(fact)) {
           word(address, expected);
         } else {
-          untagged_.push_back(i);
+          out.untagged.push_back(i);
         }
         break;
       default:
-        untagged_.push_back(i);
+        out.untagged.push_back(i);
     }
   }
-  auto group = [this](const std::vector<uint32_t>& members, auto add) {
-    auto begin = static_cast<uint32_t>(grouped_.size());
-    grouped_.insert(grouped_.end(), members.begin(), members.end());
-    add(begin, static_cast<uint32_t>(grouped_.size()));
+  auto group = [&out](const std::vector<uint32_t>& members, auto add) {
+    auto begin = static_cast<uint32_t>(out.grouped.size());
+    out.grouped.insert(out.grouped.end(), members.begin(), members.end());
+    add(begin, static_cast<uint32_t>(out.grouped.size()));
   };
   for (auto& [dict, members] : by_dict) {
     group(members, [&](uint32_t begin, uint32_t end) {
-      dicts_.push_back({reinterpret_cast<PyDictObject*>(dict), 0, begin, end});
+      out.dicts.push_back({reinterpret_cast<PyDictObject*>(dict), 0, begin, end});
     });
   }
   for (auto& [type, members] : by_type) {
     group(members, [&](uint32_t begin, uint32_t end) {
-      types_.push_back({reinterpret_cast<PyTypeObject*>(type), 0, begin, end});
+      out.types.push_back({reinterpret_cast<PyTypeObject*>(type), 0, begin, end});
     });
   }
-  check();  // fills in the tags of what holds already
+  return out;
 }
 
 const std::vector<PyRef> no_slots;
@@ -144,7 +147,10 @@ bool GuardTable::resolve(std::vector<PyRef>& slots) const {
   for (uint32_t i : dynamic_) {
     const Fact& fact = facts_[i];
     PyRef found;
-    if (!fact_holds(fact, slots, &found)) return false;
+    if (!fact_holds(fact, slots, &found)) {
+      failed_ = i;
+      return false;
+    }
     if (fact.slot >= 0) slots[static_cast<size_t>(fact.slot)] = std::move(found);
   }
   return true;
@@ -157,41 +163,45 @@ bool GuardTable::holds_facts_about(PyObject* object) const {
   return false;
 }
 
-bool GuardTable::all_hold(uint32_t begin, uint32_t end) const {
+bool GuardTable::all_hold(const Checks& checks, uint32_t begin, uint32_t end) {
   for (uint32_t i = begin; i < end; ++i) {
-    if (!fact_holds(facts_[grouped_[i]], no_slots)) return false;
+    if (!fact_holds(facts_[checks.grouped[i]], no_slots)) return fails(checks.grouped[i]);
   }
   return true;
 }
 
-bool GuardTable::check() {
+bool GuardTable::check() { return check(checks_); }
+
+bool GuardTable::check(Checks& checks) {
   // After other work nothing of this is in the processor's caches; the loads need not wait for one
   // another.
   constexpr size_t kAhead = 24;
-  for (size_t i = 0; i < words_.size(); ++i) {
-    if (i + kAhead < words_.size()) __builtin_prefetch(words_[i + kAhead].address);
-    const Word& word = words_[i];
+  const std::vector<Word>& words = checks.words;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i + kAhead < words.size()) __builtin_prefetch(words[i + kAhead].address);
+    const Word& word = words[i];
     if (*word.address != word.expected && !fact_holds(facts_[word.fact], no_slots)) [[unlikely]] {
-      return false;
+      return fails(word.fact);
     }
   }
-  for (size_t i = 0; i < dicts_.size(); ++i) {
-    if (i + kAhead < dicts_.size()) __builtin_prefetch(&dicts_[i + kAhead].dict->ma_version_tag);
-    DictGroup& group = dicts_[i];
+  std::vector<DictGroup>& dicts = checks.dicts;
+  for (size_t i = 0; i < dicts.size(); ++i) {
+    if (i + kAhead < dicts.size()) __builtin_prefetch(&dicts[i + kAhead].dict->ma_version_tag);
+    DictGroup& group = dicts[i];
     if (group.dict->ma_version_tag != group.tag) [[unlikely]] {
-      if (!all_hold(group.begin, group.end)) return false;
+      if (!all_hold(checks, group.begin, group.end)) return false;
       group.tag = group.dict->ma_version_tag;
     }
   }
-  for (TypeGroup& group : types_) {
+  for (TypeGroup& group : checks.types) {
     unsigned version = version_of(group.type);
     if (version != group.version || version == 0) [[unlikely]] {
-      if (!all_hold(group.begin, group.end)) return false;
+      if (!all_hold(checks, group.begin, group.end)) return false;
       group.version = version_of(group.type);
     }
   }
-  for (uint32_t i : untagged_) {
-    if (!fact_holds(facts_[i], no_slots)) return false;
+  for (uint32_t i : checks.untagged) {
+    if (!fact_holds(facts_[i], no_slots)) return fails(i);
   }
   return true;
 }
@@ -305,6 +315,16 @@ bool GuardProgram::holds_facts_about(PyObject* object) const {
   return table_ && table_->holds_facts_about(object);
 }
 bool GuardProgram::check() { return !table_ || table_->check(); }
+bool GuardProgram::check_beside(const GuardProgram& held) {
+  if (!table_) return true;
+  return held.table_ ? table_->check_beside(*held.table_) : table_->check();
+}
+void GuardProgram::number_facts(const GuardProgram* like) {
+  if (table_) table_->number_facts(like != nullptr ? like->table_.get() : nullptr);
+}
+uint32_t GuardProgram::number_of(size_t fact) const { return table_ ? table_->number_of(fact) : 0; }
+uint32_t GuardProgram::failed() const { return table_ ? table_->failed() : 0; }
+bool GuardProgram::has_fact(uint32_t number) const { return table_ && table_->has_fact(number); }
 size_t GuardProgram::size() const { return table_ ? table_->size() : 0; }
 std::vector<GuardInfo> GuardProgram::describe() const {
   return table_ ? table_->describe() : std::vector<GuardInfo>();

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "py_ref.h"
@@ -106,6 +107,9 @@ std::string current_value(const Fact& fact, const std::vector<PyRef>& slots);
 
 constexpr int kNoParent = -1;  // root i is written as -2 - i
 
+// Whether two facts are the same: where one holds, the other does. Not for dynamic facts.
+bool same_fact(const Fact& a, const Fact& b);
+
 class GuardTable {
  public:
   GuardTable(Facts facts, std::vector<std::string> roots, std::vector<PyRef> tensors, size_t slots);
@@ -113,6 +117,13 @@ class GuardTable {
   // The dynamic facts. `slots` begins with the objects that the caller gives and gets the rest.
   bool resolve(std::vector<PyRef>& slots) const;
   bool check();
+  // What `held`, all of which has just held, does not say as well.
+  bool check_beside(const GuardTable& held);
+  // Numbers the facts: those that `like` has too get its numbers. See GuardProgram.
+  void number_facts(const GuardTable* like);
+  uint32_t number_of(size_t fact) const { return fact < ids_.size() ? ids_[fact] : 0; }
+  uint32_t failed() const { return number_of(failed_); }
+  bool has_fact(uint32_t number) const;
   std::string changing_place(const std::vector<PyRef>& given) const;
   bool holds_facts_about(PyObject* object) const;
   size_t size() const { return facts_.size(); }
@@ -139,16 +150,31 @@ class GuardTable {
     uint32_t begin, end;
   };
 
-  void compile();
-  bool all_hold(uint32_t begin, uint32_t end) const;
+  // The facts that are not dynamic, or some of them.
+  struct Checks {
+    std::vector<Word> words;
+    std::vector<DictGroup> dicts;
+    std::vector<TypeGroup> types;
+    std::vector<uint32_t> untagged;
+    std::vector<uint32_t> grouped;
+  };
 
-  std::vector<Word> words_;
-  std::vector<DictGroup> dicts_;
-  std::vector<TypeGroup> types_;
-  std::vector<uint32_t> untagged_;
+  // Without those that `held` has, if it is given.
+  Checks compile(const GuardTable* held) const;
+  bool check(Checks& checks);
+  bool all_hold(const Checks& checks, uint32_t begin, uint32_t end);
+  bool fails(uint32_t fact) {
+    failed_ = fact;
+    return false;
+  }
+
+  Checks checks_;
+  std::unordered_map<uint64_t, Checks> beside_;  // by the serial number of the other table
+  uint64_t serial_ = 0;
   std::vector<uint32_t> dynamic_;
   size_t slots_ = 0;
-  std::vector<uint32_t> grouped_;
+  std::vector<uint32_t> ids_, sorted_ids_;       // once numbered
+  mutable size_t failed_ = static_cast<size_t>(-1);  // the fact that failed last
   Facts facts_;
   std::vector<std::string> roots_;
   std::vector<PyRef> tensors_;

@@ -112,6 +112,14 @@ class GuardProgram {
   bool resolve(std::vector<PyRef>& slots) const;
   // Whether everything else the recorded run read is as it was. Runs no Python code.
   bool check();
+  // The same, without what `held` says too, all of which has just held.
+  bool check_beside(const GuardProgram& held);
+  // Gives every fact a number (not 0); those that `like` has too get the numbers that they have
+  // there.
+  void number_facts(const GuardProgram* like);
+  uint32_t number_of(size_t fact) const;
+  uint32_t failed() const;  // the number of the fact that failed last; 0 if it has none
+  bool has_fact(uint32_t number) const;
   // Where a recording that follows what it finds instead of fixing it would serve a call that this
   // program does not; "" if that is not known to help.
   std::string changing_place(const std::vector<PyRef>& given) const;

@@ -1,0 +1,87 @@
+#include "run/serving.h"
+
+#include <algorithm>
+
+namespace fulgurite::run {
+
+Serving::Ended Serving::run() {
+  while ((branch_ = next())) {
+    while (branch_) {
+      switch (run_program()) {
+        case Ran::ToTheEnd:
+          return Ended::Served;
+        case Ran::Raised:
+          return Ended::Raised;
+        case Ran::ExecutorFailed:
+          return Ended::ExecutorFailed;
+        case Ran::DataLeftThePath:
+          branch_ = next_in_tree();
+      }
+    }
+    run_.put_back();
+  }
+  return Ended::Unserved;
+}
+
+// The next program, in the front end's order, whose guards hold.
+std::shared_ptr<Branch> Serving::next() {
+  const auto locked = lock();
+  size_t i = 0;
+  while (std::shared_ptr<Branch> b = candidate(i))
+    if (may_serve(b) && try_guards(b, nullptr)) return b;
+  return nullptr;
+}
+
+// The program that goes on where `branch_` was left; null if the data's way is not known.
+std::shared_ptr<Branch> Serving::next_in_tree() {
+  const auto locked = lock();
+  const std::shared_ptr<BranchTree> tree = branch_->tree();
+  from_ = nullptr;
+  if (!tree || !run_.at_value_guard) return nullptr;
+  left_ = branch_;
+  answers_.push_back(tree->answer_of(*branch_, run_));
+  for (const std::shared_ptr<Branch>& other : tree->next(*branch_, run_)) {
+    if (!may_serve(other) || !is_kept(*other) || !try_guards(other, branch_.get())) continue;
+    from_ = tree->handover(*branch_, run_, *other);
+    if (from_ && !other->program->has_same_inputs(inputs_.data(), numbers_, run_, *from_))
+      from_ = nullptr;
+    if (from_) {
+      tree->count_going_on();
+    } else {
+      run_.put_back();
+    }
+    return other;
+  }
+  return nullptr;
+}
+
+bool Serving::may_serve(const std::shared_ptr<Branch>& branch) const {
+  if (std::find(tried_.begin(), tried_.end(), branch) != tried_.end()) return false;
+  if (is_refused(*branch)) return false;
+  return std::none_of(answers_.begin(), answers_.end(),
+                      [&](const BranchTree::Answer& a) { return a.excludes(*branch); });
+}
+
+bool Serving::try_guards(const std::shared_ptr<Branch>& branch, const Branch* held) {
+  tried_.push_back(branch);
+  inputs_.clear();
+  numbers_.clear();
+  return check(*branch, held);
+}
+
+Serving::Ran Serving::run_program() {
+  const std::shared_ptr<const Compiled> program = branch_->program;
+  try {
+    return execute(*program, run_, from_.get()) ? Ran::ToTheEnd : Ran::DataLeftThePath;
+  } catch (const exec::ExecutorError& e) {
+    executor_failure_.emplace(e);
+    return Ran::ExecutorFailed;
+  } catch (const c10::Error& e) {
+    error_ = e.what_without_backtrace();
+  } catch (const std::exception& e) {
+    error_ = e.what();
+  }
+  return Ran::Raised;
+}
+
+}  // namespace fulgurite::run
