@@ -43,9 +43,9 @@ bool Entry::find_objects(PyObject* const* args, size_t nargs, PyObject* kwnames,
 }
 
 PyObject* Entry::finish(const std::vector<at::Tensor>& outputs, PyObject* const* args, size_t nargs,
-                        const std::vector<PyRef>& slots, const std::vector<PyRef>& contexts) const {
+                        const std::vector<PyRef>& slots, const StepsOfRun& steps) const {
   if (!has_effects) return result.build(outputs, args, nargs);
-  return effects.commit(outputs, args, slots, contexts);
+  return effects.commit(outputs, args, slots, steps);
 }
 
 std::string Entry::place_to_follow(PyObject* const* args, size_t nargs, PyObject* kwnames) {

@@ -54,10 +54,10 @@ struct JitFunction {
 enum class Served { Yes, DataLeftThePath, Raised, ExecutorFailed };
 Served serve(const std::shared_ptr<Entry>& entry, const std::vector<const at::Tensor*>& inputs,
              const std::vector<c10::IValue>& numbers, std::vector<at::Tensor>& outputs,
-             std::vector<PyRef>& contexts, std::string& error,
+             StepsOfRun& steps, std::string& error,
              std::optional<exec::ExecutorError>& executor_failure) {
   const std::shared_ptr<run::Compiled> program = entry->program;
-  const ContextsOfRun contexts_of_run(contexts);
+  const CollectSteps collect(steps);
   WithoutGil no_gil;
   Served served = Served::Yes;
   try {
@@ -173,8 +173,8 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     std::vector<c10::IValue> numbers;
     if (!entry->read_numbers(args, slots, numbers)) continue;
     std::optional<exec::ExecutorError> executor_failure;
-    std::vector<PyRef> contexts;
-    const Served served = serve(entry, inputs, numbers, outputs, contexts, error, executor_failure);
+    StepsOfRun steps;
+    const Served served = serve(entry, inputs, numbers, outputs, steps, error, executor_failure);
     if (served == Served::DataLeftThePath) {
       candidates.left(entry, prims::last_found());
       continue;
@@ -200,7 +200,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     }
     ++state.hits;
     ++entry->hits;
-    PyObject* result = entry->finish(outputs, args, nargs, slots, contexts);
+    PyObject* result = entry->finish(outputs, args, nargs, slots, steps);
     candidates.served(entry);
     if (const size_t i = state.entries.index_of(entry.get()); i < state.entries.size())
       state.entries.used(i);

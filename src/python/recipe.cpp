@@ -36,10 +36,6 @@ PyTypeObject* builtin_base(PyTypeObject* type) {
   return type;
 }
 
-bool is_parameter(PyObject* tensor) {
-  return std::strcmp(Py_TYPE(tensor)->tp_name, "Parameter") == 0;
-}
-
 PyTypeObject* ordered_dict() { return &PyODict_Type; }
 bool is_defaultdict(PyTypeObject* type) {
   return std::strcmp(type->tp_name, "collections.defaultdict") == 0;
@@ -179,14 +175,19 @@ int Recipe::add(PyObject* object, const ObjectFinder& finder, std::vector<PyObje
   return add_at(object, finder, outputs, refusal, 0);
 }
 
+void Recipe::settle() {
+  numbers_of_.clear();
+  keep_.clear();
+}
+
 int Recipe::add_hook(PyObject* hook, const ObjectFinder& finder, std::vector<PyObject*>& tensors,
                      std::string& refusal) {
   if (!PyFunction_Check(hook) || finder.is_older(hook)) return add(hook, finder, tensors, refusal);
   auto* f = reinterpret_cast<PyFunctionObject*>(hook);
-  const bool plain = f->func_defaults == nullptr && f->func_kwdefaults == nullptr &&
+  const bool plain = f->func_kwdefaults == nullptr &&
                      (f->func_dict == nullptr || PyDict_GET_SIZE(f->func_dict) == 0);
   if (!plain) {
-    refusal = "holds a function that the call made, with defaults or attributes";
+    refusal = "holds a function that the call made, with keyword defaults or attributes";
     return -1;
   }
   RecipeNode n{Kind::Closure};
@@ -207,6 +208,11 @@ int Recipe::add_hook(PyObject* hook, const ObjectFinder& finder, std::vector<PyO
         return -1;
     }
     nodes_[static_cast<size_t>(number)].children.push_back(child);
+  }
+  if (f->func_defaults != nullptr) {
+    const int defaults = add_at(f->func_defaults, finder, tensors, refusal, 0);
+    if (defaults < 0) return -1;
+    nodes_[static_cast<size_t>(number)].contents = defaults;
   }
   return number;
 }
@@ -255,11 +261,8 @@ int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject
                                    : std::string("holds a tensor subclass (") + type->tp_name + ")";
       return -1;
     }
-    if (where.kind == Locator::Kind::None && is_parameter(o)) {
-      refusal = "holds an nn.Parameter that the call made";
-      return -1;
-    }
     RecipeNode n{Kind::Output};
+    if (is_parameter(o)) n.type = PyRef::borrow(reinterpret_cast<PyObject*>(type));
     n.index = static_cast<int>(outputs.size());
     outputs.push_back(o);
     return push(std::move(n), o);
@@ -463,7 +466,7 @@ PyRef Recipe::Making::make(int node) {
   const RecipeNode& n = recipe_.nodes_[static_cast<size_t>(node)];
   switch (n.kind) {
     case Kind::Output:
-      return PyRef::steal(wrap_tensor(outputs_[static_cast<size_t>(n.index)]));
+      return PyRef::steal(wrap_tensor_as(outputs_[static_cast<size_t>(n.index)], n.type.get()));
     case Kind::Constant:
       return n.object;
     case Kind::Located:
@@ -483,6 +486,9 @@ PyRef Recipe::Making::make(int node) {
     }
     case Kind::Cell:
       return PyRef::steal(PyCell_New(nullptr));
+    case Kind::Given:
+      PyErr_SetString(PyExc_RuntimeError, "the handle of a hook that is not registered");
+      return {};
     case Kind::Closure: {
       PyRef function = PyRef::steal(PyFunction_New(n.object.get(), n.type.get()));
       PyRef cells = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(n.children.size())));
@@ -493,6 +499,10 @@ PyRef Recipe::Making::make(int node) {
       }
       if (!function || !cells) return {};
       if (!n.children.empty() && PyFunction_SetClosure(function.get(), cells.get()) < 0) return {};
+      if (n.contents >= 0) {
+        PyObject* defaults = get(n.contents);
+        if (defaults == nullptr || PyFunction_SetDefaults(function.get(), defaults) < 0) return {};
+      }
       return function;
     }
     case Kind::Tuple: {

@@ -49,7 +49,7 @@ class ObjectFinder {
 
 struct RecipeNode {
   enum class Kind : uint8_t {
-    Output,    // tensor number `index` of the program's outputs
+    Output,    // tensor number `index` of the program's outputs, made an nn.Parameter (`type`)
     Number,    // the number in that output, a float64 or int64 without dimensions
     Constant,  // `object`
     Located,   // locators[index]
@@ -60,8 +60,9 @@ struct RecipeNode {
     Instance,  // of class `type`: children are the values of the attributes named in `object`, then
                // `contents`, a node with what the builtin base class holds
     Method,    // children: function, self
-    Closure,   // code `object`, globals `type`; children: the cells
+    Closure,   // code `object`, globals `type`; children: the cells; `contents`: defaults, or -1
     Cell,      // children: its content, or nothing
+    Given,     // made by somebody else (Making::give)
   } kind;
   int index = -1;
   std::vector<int> children{};
@@ -80,6 +81,10 @@ class Recipe {
   // A hook: as `add`, but a function that the call made, over variables of the call, is made again.
   int add_hook(PyObject* hook, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
                std::string& refusal);
+  // An object that will be made by somebody else.
+  int reserve(PyObject* object) { return push({RecipeNode::Kind::Given}, object); }
+  // Nothing more is added: lets go of the recorded call's objects.
+  void settle();
   // As Python with $0, $1, ... for tensors; "" if it has no literal form.
   std::string expression(int node) const;
   int traverse(visitproc visit, void* arg) const;
@@ -91,6 +96,7 @@ class Recipe {
            const std::vector<PyRef>& slots);
     // Borrowed, kept by this; nullptr with an exception set.
     PyObject* get(int node);
+    void give(int node, PyRef object) { made_[static_cast<size_t>(node)] = std::move(object); }
 
    private:
     PyRef make(int node);
