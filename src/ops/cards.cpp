@@ -74,7 +74,9 @@ const std::vector<Card>& cards() {
       {"aten::unsafe_split_with_sizes", kSharesMemory},
       {"aten::copy_", kCopies},
       // ---- effects ----
-      {"fulgurite::function", kKeepsTensors},
+      {"fulgurite::function", kKeepsTensors | kOwnHistory},
+      {"fulgurite::leaf", kKeepsTensors | kOwnHistory},
+      {"fulgurite::boundary", kKeepsTensors | kOwnHistory},
       {"fulgurite::keep", kEffect},
       {"fulgurite::expect_int", kEffect | kValueGuard},
       {"fulgurite::expect_float", kEffect | kValueGuard},

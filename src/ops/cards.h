@@ -29,6 +29,7 @@ enum Trait : uint32_t {
   kKeepsTensors = 1 << 14,  // may hold on to its arguments and results
   kValueGuard = 1 << 15,    // abandons the run unless a value is the one that was recorded
   kKeepsOffset = 1 << 16,   // the result has the storage offset of argument 0
+  kOwnHistory = 1 << 18,    // results get their history from a step of the call, not from a rule
   kSharesMemory = 1 << 17,  // results are on the memory of argument 0, unknown to autograd
 };
 

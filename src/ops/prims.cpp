@@ -1,5 +1,6 @@
 #include "ops/prims.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/as_strided_scatter.h>
 #include <ATen/ops/empty_strided.h>
@@ -37,6 +38,13 @@ std::vector<at::Tensor> function_impl(c10::string_view /*name*/, int64_t /*call*
                                       at::IntArrayRef /*written*/) {
   return outputs.vec();
 }
+
+// As for functions; in a trace that is run by itself, autograd knows the leaf.
+at::Tensor leaf_impl(const at::Tensor& self, bool /*given*/) {
+  const bool below = c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
+  return below || !c10::GradMode::is_enabled() ? self : self.detach().requires_grad_(true);
+}
+at::Tensor boundary_impl(const at::Tensor& self, int64_t /*number*/) { return self; }
 void keep_impl(at::TensorList /*values*/) {}
 // Stands in traces that are only read: the user's Python, which needs its context.
 std::vector<at::Tensor> function_backward_impl(c10::string_view name, int64_t /*call*/,
@@ -107,6 +115,13 @@ at::Tensor overwritten_impl(const at::Tensor& /*cotangent*/, c10::string_view wh
               what);
 }
 
+at::Tensor& resize_output_impl(at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride) {
+  const at::AutoDispatchBelowADInplaceOrView inside_an_operator;
+  if (self.sizes() != size) self.resize_(size);
+  if (self.strides() != stride) self.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
+  return self;
+}
+
 void bump_version_impl(at::Tensor& self, int64_t by) {
   if (self.is_inference()) return;
   for (int64_t i = 0; i < by; ++i) self.unsafeGetTensorImpl()->bump_version();
@@ -161,6 +176,7 @@ TORCH_LIBRARY(fulgurite, m) {
   m.def("set_grad(Tensor(a!) leaf, Tensor? grad) -> ()");
   m.def("set_requires_grad(Tensor(a!) self, bool requires_grad) -> Tensor(a!)");
   m.def("overwritten(Tensor cotangent, str what) -> Tensor");
+  m.def("resize_output(Tensor(a!) self, int[] size, int[] stride) -> Tensor(a!)");
   m.def("bump_version_(Tensor(a!) self, int by) -> ()");
   m.def("open_leaf(Tensor(a) leaf) -> Tensor(a)");
   m.def("close_leaf(Tensor open) -> Tensor");
@@ -168,6 +184,8 @@ TORCH_LIBRARY(fulgurite, m) {
       "function(str name, int call, Tensor[] inputs, Tensor[] outputs, Tensor[] saved, int[] "
       "view_of, int[] written) -> Tensor[]");
   m.def("function_backward(str name, int call, Tensor?[] cotangents) -> Tensor[]");
+  m.def("leaf(Tensor self, bool given) -> Tensor");
+  m.def("boundary(Tensor self, int number) -> Tensor");
   m.def("keep(Tensor[] values) -> ()");
   m.def("expect_int(int found, int expected) -> ()");
   m.def("expect_float(float found, float expected) -> ()");
@@ -188,10 +206,13 @@ TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
   m.impl("set_grad", set_grad_impl);
   m.impl("set_requires_grad", set_requires_grad_impl);
   m.impl("overwritten", overwritten_impl);
+  m.impl("resize_output", resize_output_impl);
   m.impl("bump_version_", bump_version_impl);
   m.impl("open_leaf", open_leaf_impl);
   m.impl("close_leaf", close_leaf_impl);
   m.impl("function", function_impl);
+  m.impl("leaf", leaf_impl);
+  m.impl("boundary", boundary_impl);
   m.impl("expect_sizes", expect_sizes_impl);
   m.impl("expect_values", expect_values_impl);
 }
@@ -232,8 +253,11 @@ FULGURITE_PRIM(set_grad)
 FULGURITE_PRIM(set_requires_grad)
 FULGURITE_PRIM(open_leaf)
 FULGURITE_PRIM(close_leaf)
+FULGURITE_PRIM(resize_output)
 FULGURITE_PRIM(bump_version_)
 FULGURITE_PRIM(function)
+FULGURITE_PRIM(leaf)
+FULGURITE_PRIM(boundary)
 FULGURITE_PRIM(keep)
 FULGURITE_PRIM(expect_int)
 FULGURITE_PRIM(expect_float)

@@ -17,6 +17,7 @@
 //   strided_scatter(self, src, size, stride, offset)    self with src written through that view
 //   index_sum(self, indices, size)      self[indices], summed to this size (Tensor.sum_to_size)
 //   set_grad(leaf!, grad)               leaf.grad = grad
+//   resize_output(self!, size, stride)  what an operator does first with an empty out= argument
 //   bump_version_(self!, by)            counts writes that are no operators
 //   set_requires_grad(self!, b)         Tensor.requires_grad_(b)
 //   open_leaf(leaf) -> alias            a leaf, as a tensor that may be written under autograd
@@ -27,6 +28,10 @@
 //                                       memory it shows, -1 if there is none, -2 if it is a view of
 //                                       memory of its own; `written` is the input that it is (of
 //                                       mark_dirty), or -1
+//   leaf(self, given) -> result         self as a leaf that the call makes: requires_grad_() on
+//   what
+//                                       has no history. `given`: on an argument, which it stays
+//   boundary(self, number) -> result    self with a node of its own in the graph, where hooks are
 //   keep(values)                        the values are needed after the core has run
 //   expect_int/float/bool(found, expected)  a value guard: the run is abandoned if they differ
 //   expect_sizes(self, sizes)           the same for the shape of a result whose shape depends on
@@ -50,8 +55,11 @@ const ir::Op& set_grad();
 const ir::Op& set_requires_grad();
 const ir::Op& open_leaf();
 const ir::Op& close_leaf();
+const ir::Op& resize_output();
 const ir::Op& bump_version_();
 const ir::Op& function();
+const ir::Op& leaf();
+const ir::Op& boundary();
 const ir::Op& keep();
 const ir::Op& expect_int();
 const ir::Op& expect_float();

@@ -257,6 +257,8 @@ std::optional<ir::Op> written_view(const ir::Op& scatter) {
 bool keeps_offset(const ir::Op& op) { return has_trait(op, kKeepsOffset); }
 bool shares_memory_secretly(const ir::Op& op) { return has_trait(op, kSharesMemory); }
 
+bool has_own_history(const ir::Op& op) { return has_trait(op, kOwnHistory); }
+
 bool returns_fresh_memory(const ir::Op& op) {
   if (op.ns() != "aten") return false;  // a custom operator may return what it was given
   if (shares_memory_secretly(op)) return false;

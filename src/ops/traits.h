@@ -86,6 +86,9 @@ bool keeps_offset(const ir::Op& op);
 // Its results are on the memory of argument 0, with version counters of their own and no views to
 // autograd.
 bool shares_memory_secretly(const ir::Op& op);
+// Its results get their history when the core has run, from a step of their own (run/history.h),
+// not from a gradient rule.
+bool has_own_history(const ir::Op& op);
 // No result shares memory with an argument, whatever the data.
 bool returns_fresh_memory(const ir::Op& op);
 

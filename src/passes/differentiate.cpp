@@ -97,7 +97,7 @@ class Differentiator {
   // An only part gives a gradient, or None, for every input that requires grad.
   NodeValues node_values(size_t part) const {
     NodeValues n{parts_.attached[part], {}};
-    if (parts_.count == 1 && !has_functions()) {
+    if (parts_.count == 1 && !has_steps()) {
       for (ValueId id : in_.inputs)
         if (in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad)
           n.differentiable.push_back(id);
@@ -112,27 +112,28 @@ class Differentiator {
     return it == gradients_[part].end() ? kNoValue : it->second;
   }
 
-  bool has_functions() const {
+  bool has_steps() const {
     bool any = false;
     if (to_read_) return false;
-    for (const Bind& b : in_.binds) any = any || b.op == prims::function();
+    for (const Bind& b : in_.binds) any = any || ops::has_own_history(b.op);
     return any;
   }
 
-  // Between parts and Functions tensors with a history are needed after the core has run.
+  // Between parts and steps tensors with a history are needed after the core has run.
   void keep_for_history() {
-    if (!has_functions()) return;
+    if (!has_steps()) return;
     std::set<ValueId> ids;
     for (const auto& attached : parts_.attached) ids.insert(attached.begin(), attached.end());
     for (const Bind& b : in_.binds) {
-      if (!(b.op == prims::function())) continue;
+      if (!ops::has_own_history(b.op)) continue;
       for_each_arg(b, [&](ValueId id) { ids.insert(id); });
       for_each_result(b, [&](ValueId id) { ids.insert(id); });
     }
     b_.add_bind(Bind{prims::keep(), {Arg(ValueList(ids.begin(), ids.end()))}, {}, -1, -1, false});
   }
 
-  // Values that depend differentiably on an input that requires grad.
+  // Values that depend differentiably on an input that requires grad, or on a leaf that the call
+  // makes. Hooks run whatever a boundary depends on.
   void find_active() {
     active_.assign(in_.values.size(), false);
     for (ValueId id : in_.inputs)
@@ -140,7 +141,7 @@ class Differentiator {
     for (size_t i = 0; i < in_.epilogue; ++i) {
       const Bind& b = in_.binds[i];
       if (!b.grad_mode && !(b.op == prims::set_data())) continue;
-      bool any = false;
+      bool any = b.op == prims::leaf() || b.op == prims::boundary();
       for_each_arg(b, [&](ValueId id) { any = any || active_[id]; });
       if (!any) continue;
       for_each_result(b, [&](ValueId id) {
@@ -296,7 +297,7 @@ class Differentiator {
       any = true;
     }
     if (!any) return;
-    if (bind.op == prims::function()) return backward_of_function(bind);
+    if (ops::has_own_history(bind.op)) return backward_of_step(bind);
     const std::vector<ValueId> arguments = tensor_arguments(in_, bind);
     std::vector<bool> wanted(arguments.size(), false);
     for (size_t a = 0; a < arguments.size(); ++a)
@@ -331,25 +332,28 @@ class Differentiator {
   }
 
   // In a program to read.
-  void backward_of_function(const Bind& bind) {
+  void backward_of_step(const Bind& bind) {
     static const Op op = Op::get("fulgurite::function_backward");
+    const bool is_function = bind.op == prims::function();
+    const ValueList inputs = inputs_of_step(bind);
     ValueList cotangents, gradients;
-    for (ValueId id : function_results(bind)) cotangents.push_back(cotangent_[id]);
-    for (ValueId id : function_inputs(bind)) {
+    for_each_result(bind, [&](ValueId id) { cotangents.push_back(cotangent_[id]); });
+    for (ValueId id : inputs) {
       Value g;
       TensorType type = in_.value(id).tensor();
       type.requires_grad = false;
       g.type = std::move(type);
       gradients.push_back(active_[id] ? b_.add_value(std::move(g)) : kNoValue);
     }
+    if (gradients.empty()) return;
     b_.add_bind(Bind{op,
-                     {bind.args[0], bind.args[1], Arg(std::move(cotangents))},
+                     {is_function ? bind.args[0] : Arg(IValue("hooks")), bind.args[1],
+                      Arg(std::move(cotangents))},
                      {Result(gradients)},
                      bind.location,
                      -1,
                      false});
-    for (size_t k = 0; k < gradients.size(); ++k)
-      accumulate(function_inputs(bind)[k], gradients[k]);
+    for (size_t k = 0; k < gradients.size(); ++k) accumulate(inputs[k], gradients[k]);
   }
 
   // Since bind `index` used it. An in-place operator saves what it needs of its own (first)

@@ -3,12 +3,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "ir/errors.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
 #include "passes/functional/epilogue.h"
+#include "passes/functional/kept_history.h"
 #include "passes/functional/overlap.h"
 #include "passes/functional/region_map.h"
 #include "passes/functional/variables.h"
@@ -35,12 +37,14 @@ class Functionalizer {
         e_(recorded),
         vars_(recorded, e_),
         writes_(recorded, e_, vars_),
+        kept_(recorded),
         write_back_at_once_(write_back_at_once) {}
 
   Functionalized run(const std::vector<record::SharedInput>& shared) {
     vars_.add_roots(shared);
     RegionMap regions(in_, e_, vars_);
     for (size_t i = 0; i < in_.binds.size(); ++i) {
+      e_.grad_mode = in_.binds[i].grad_mode;
       regions.enter(i);
       bind(in_.binds[i]);
       regions.leave(i);
@@ -64,6 +68,7 @@ class Functionalizer {
     if (bind.op == prims::open_leaf()) return open_leaf(bind);
     if (bind.op == prims::close_leaf()) return close_leaf(bind);
     if (bind.op == prims::function()) return function_call(bind);
+    if (bind.op == prims::boundary()) return boundary(bind);
     if (bind.op == prims::bump_version_()) {
       vars_.storage(vars_[vars_.of(std::get<ValueId>(bind.args[0]))]).version_bumps +=
           static_cast<int>(std::get<IValue>(bind.args[1]).toInt());
@@ -143,6 +148,22 @@ class Functionalizer {
       vars_[v].own_history = true;
       vars_[v].current = results[k];
     }
+  }
+
+  // Hooks were registered on the value: every use of it passes them.
+  void boundary(const Bind& bind) {
+    const int v = vars_.of(std::get<ValueId>(bind.args[0]));
+    const auto after = std::get<ValueId>(bind.results[0]);
+    vars_.alias_of(after, v);
+    if (!kept_.is_kept(after)) return;
+    if (vars_[v].input != kNoValue)
+      throw Refusal("FG-193",
+                    "hooks are registered on another tensor on the memory of an argument");
+    // What the caller may get is the result itself.
+    const ValueId value = vars_[v].parent < 0 ? vars_.fresh(v) : vars_.read(v);
+    if (vars_[v].parent < 0) vars_[v].written = false;
+    vars_[v].current = vars_[v].hooked =
+        e_.emit(prims::boundary(), {Arg(value), bind.args[1]}, vars_[v].facts, true);
   }
 
   // Eager's backward looks whether what a Function saved has been written since.
@@ -254,7 +275,11 @@ class Functionalizer {
                              std::get<ValueId>(bind.args[0]) == source;
     const bool absolute = bind.op.name() == "aten::as_strided";
     Bind out{bind.op, {}, {}, bind.location, e_.region, bind.grad_mode};
+    // What gradients do not pass needs no leaf.
+    const bool grad_mode =
+        std::exchange(e_.grad_mode, e_.grad_mode && !ops::cuts_gradient(bind.op));
     for (const Arg& a : bind.args) out.args.push_back(vars_.mapped(a));
+    e_.grad_mode = grad_mode;
     const bool single =
         bind.results.size() == 1 && std::holds_alternative<ValueId>(bind.results[0]);
     auto make = [&](ValueId recorded) {
@@ -357,6 +382,7 @@ class Functionalizer {
     const int tensor = vars_.of(std::get<ValueId>(bind.args[0]));
     const auto after = std::get<ValueId>(bind.results[0]);
     const bool on = in_.value(after).tensor().requires_grad;
+    if (!on) vars_[tensor].leaf_to_be = false;
     if (!on && e_.requires_grad(vars_.read(tensor))) {
       static const ir::Op detach = ir::Op::get("aten::detach");
       vars_[tensor].current =
@@ -364,14 +390,15 @@ class Functionalizer {
     }
     vars_.alias_of(after, tensor);
     vars_[tensor].requires_grad_set = true;
+    vars_[tensor].leaf_to_be = on && kept_.is_used(after);
     seen_.changes.push_back({tensor, tensor, vars_.size(), &bind});
-    if (on) seen_.new_leaves.push_back(after);
   }
 
   const Trace& in_;
   Emitter e_;
   Variables vars_;
   Writes writes_;
+  KeptHistory kept_;
   bool write_back_at_once_;
   bool written_early_ = false;
   std::vector<std::unique_ptr<Bind>> views_of_changes_;

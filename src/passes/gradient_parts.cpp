@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ops/prims.h"
+#include "ops/traits.h"
 
 namespace fulgurite::passes {
 
@@ -22,6 +23,12 @@ const ValueList& function_results(const Bind& function) {
   return std::get<ValueList>(function.results[0]);
 }
 
+ValueList inputs_of_step(const Bind& step) {
+  if (step.op == prims::function()) return function_inputs(step);
+  if (step.op == prims::boundary()) return {std::get<ValueId>(step.args[0])};
+  return {};
+}
+
 namespace {
 
 class Partition {
@@ -35,7 +42,7 @@ class Partition {
   GradientParts run(bool one) {
     bool any = false;
     one_ = one;
-    for (const Bind& b : t_.binds) any = any || (!one && b.op == prims::function());
+    for (const Bind& b : t_.binds) any = any || (!one && ops::has_own_history(b.op));
     if (any) {
       find_dependents();
     } else {
@@ -55,7 +62,7 @@ class Partition {
 
  private:
   bool is_differentiated(const Bind& b) const {
-    if ((b.op == prims::function() && !one_) || (!b.grad_mode && !(b.op == prims::set_data())))
+    if ((ops::has_own_history(b.op) && !one_) || (!b.grad_mode && !(b.op == prims::set_data())))
       return false;
     bool any = false;
     for_each_result(b, [&](ValueId id) { any = any || active_[id]; });
@@ -70,27 +77,26 @@ class Partition {
 
   // A result may require grad without depending on what does (a view of a leaf, taken without grad
   // mode): it has a history that leads nowhere.
-  void place_inactive(bool functions) {
-    std::vector<bool> of_function(t_.values.size(), false);
+  void place_inactive(bool steps) {
+    std::vector<bool> of_step(t_.values.size(), false);
     for (const Bind& b : t_.binds)
-      if (b.op == prims::function())
-        for_each_result(b, [&](ValueId id) { of_function[id] = true; });
+      if (ops::has_own_history(b.op)) for_each_result(b, [&](ValueId id) { of_step[id] = true; });
     for (ValueId id : attached_) {
-      if (parts_.of_value[id] != kNoPart || of_function[id]) continue;
-      if (functions) ++parts_.count;
+      if (parts_.of_value[id] != kNoPart || of_step[id]) continue;
+      if (steps) ++parts_.count;
       parts_.of_value[id] = static_cast<int>(parts_.count) - 1;
     }
   }
 
-  // Numbers of what depends on a value: outputs first, then Functions by bind.
+  // Numbers of what depends on a value: outputs first, then steps by bind.
   void find_dependents() {
     std::vector<std::set<size_t>> of_value(t_.values.size());
     std::map<std::set<size_t>, int> known;
     for (size_t k = 0; k < attached_.size(); ++k) of_value[attached_[k]].insert(k);
     for (size_t i = t_.epilogue; i-- > 0;) {
       const Bind& b = t_.binds[i];
-      if (b.op == prims::function()) {
-        for (ValueId id : function_inputs(b))
+      if (ops::has_own_history(b.op)) {
+        for (ValueId id : inputs_of_step(b))
           if (active_[id]) of_value[id].insert(attached_.size() + i);
         continue;
       }
@@ -116,12 +122,12 @@ class Partition {
     if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
   }
 
-  // What goes from one part to another, or into a Function.
+  // What goes from one part to another, or into a step.
   void attach_between() {
     for (size_t i = 0; i < t_.epilogue; ++i) {
       const Bind& b = t_.binds[i];
-      if (b.op == prims::function()) {
-        for (ValueId id : function_inputs(b)) attach(id);
+      if (ops::has_own_history(b.op)) {
+        for (ValueId id : inputs_of_step(b)) attach(id);
       } else if (parts_.of_bind[i] != kNoPart) {
         for_each_arg(b, [&](ValueId id) {
           if (parts_.of_value[id] != parts_.of_bind[i]) attach(id);

@@ -75,13 +75,13 @@ std::vector<ir::ValueId> read_later(const Lowered& low, const std::vector<ir::Va
   return ids;
 }
 
-bool calls_functions(const ir::Trace& t) {
+bool has_steps(const ir::Trace& t) {
   return std::any_of(t.binds.begin(), t.binds.end(),
-                     [](const ir::Bind& b) { return b.op == prims::function(); });
+                     [](const ir::Bind& b) { return ops::has_own_history(b.op); });
 }
 
 // One part of the program's gradient, before the passes that are particular to a backward. `whole`:
-// there is no other, and no Function between.
+// there is no other, and no step between.
 GradientPart make_part(const Joint& joint, const ir::TracePtr& functional, const ir::Trace& forward,
                        const ir::TracePtr& backward, size_t k, Range cotangents, Range gradients,
                        bool whole) {
@@ -144,8 +144,8 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   low.functional = functional.trace;
   low.operators = operators_of({recorded.get(), functional.trace.get()});
 
-  const bool functions = calls_functions(*functional.trace);
-  if (attached_values(*functional.trace).empty() && !functions) {
+  const bool steps = has_steps(*functional.trace);
+  if (attached_values(*functional.trace).empty() && !steps) {
     ir::TracePtr t = keep(low.stages, "simplify", simplify(functional.trace));
     low.leaf_writes = leaf_writes(*t, {});
     t = claim(low.stages, low.claims, t, read_later(low, {}));
@@ -153,11 +153,11 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
     return low;
   }
 
-  if (functions) keep_to_read(low, functional);
+  if (steps) keep_to_read(low, functional);
   Joint joint = differentiate(functional);
-  if (!functions) keep(low.stages, "differentiate", joint.trace);
+  if (!steps) keep(low.stages, "differentiate", joint.trace);
   joint.trace = simplify(joint.trace);
-  if (!functions) keep(low.stages, "simplify", joint.trace);
+  if (!steps) keep(low.stages, "simplify", joint.trace);
   SplitTraces split_traces = split(joint);
   keep(low.stages, "split", split_traces.forward);
   std::vector<ir::ValueId> attached;
@@ -169,11 +169,11 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   if (options.reinplace) low.forward = keep(low.stages, "reinplace", reinplace(low.forward));
 
   const ir::TracePtr backward = simplify(split_traces.backward);
-  if (!functions) {
+  if (!steps) {
     keep(low.backward_stages, "split", split_traces.backward);
     keep(low.backward_stages, "simplify", backward);
   }
-  const bool whole = joint.parts.size() == 1 && !functions;
+  const bool whole = joint.parts.size() == 1 && !steps;
   Range cotangents{0, 0}, gradients{0, 0};
   for (size_t k = 0; k < joint.parts.size(); ++k) {
     cotangents = {cotangents.end, cotangents.end + joint.parts[k].attached.size()};

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
-#include "ops/prims.h"
+#include "ops/traits.h"
 
 namespace fulgurite::passes {
 
@@ -114,7 +114,7 @@ FunctionalSlice slice_functional(const Trace& t, const Joint& joint, size_t part
   std::vector<bool> needed(t.values.size(), false), given(t.values.size(), false);
   for (ValueId id : t.inputs) given[id] = true;
   for (const Bind& b : t.binds)
-    if (b.op == prims::function()) for_each_result(b, [&](ValueId id) { given[id] = true; });
+    if (ops::has_own_history(b.op)) for_each_result(b, [&](ValueId id) { given[id] = true; });
   for (size_t p = 0; p < joint.parts.size(); ++p)
     for (ValueId id : joint.parts[p].attached) given[id] = given[id] || p != part;
   for (ValueId id : values.attached) needed[id] = true;

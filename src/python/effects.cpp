@@ -197,10 +197,11 @@ void Effects::add_contexts(const std::vector<FunctionSite>& functions, Maker& ma
 }
 
 Effects Effects::of(Observation& seen, PyObject* result, PyObject* const* args, size_t nargs,
-                    const std::vector<FunctionSite>& functions, std::vector<PyObject*>& outputs) {
+                    FunctionCalls& functions, std::vector<PyObject*>& outputs) {
   Effects out;
   Maker maker{out, seen, ObjectFinder(seen, args, nargs), outputs, args, nargs, {}};
   std::string refusal;
+  out.reserve_handles(functions);
   out.result_ = out.recipe_.add(result, maker.finder, outputs, refusal);
   if (out.result_ < 0) throw fulgurite::Refusal("FG-202", "the result " + refusal);
   for (size_t i = 0; i < seen.effects.size(); ++i)
@@ -210,11 +211,13 @@ Effects Effects::of(Observation& seen, PyObject* result, PyObject* const* args, 
     // The program's own.
     const bool of_program =
         e.kind == EffectKind::TensorAttr &&
-        (text_of(e.key.get()) == "grad" || text_of(e.key.get()) == "requires_grad");
+        (text_of(e.key.get()) == "grad" || text_of(e.key.get()) == "requires_grad" ||
+         text_of(e.key.get()) == "retains_grad");
     if (e.kind == EffectKind::Backward || of_program) continue;
     maker.add(e, i);
   }
-  out.add_contexts(functions, maker);
+  out.add_contexts(functions.sites, maker);
+  out.add_hooks(functions, maker);
   out.recipe_.finish();
   return out;
 }
@@ -307,9 +310,9 @@ bool Effects::fill_contexts(Recipe::Making& making, const std::vector<PyRef>& co
 }
 
 PyObject* Effects::commit(const std::vector<at::Tensor>& outputs, PyObject* const* args,
-                          const std::vector<PyRef>& slots,
-                          const std::vector<PyRef>& contexts) const {
+                          const std::vector<PyRef>& slots, const StepsOfRun& steps) const {
   Recipe::Making making(recipe_, outputs, args, slots);
+  if (!register_hooks(making, steps.hooked)) return nullptr;
   PyRef result = PyRef::borrow(making.get(result_));
   if (!result) return nullptr;
   std::vector<PyRef> holders;
@@ -319,10 +322,69 @@ PyObject* Effects::commit(const std::vector<at::Tensor>& outputs, PyObject* cons
     values.push_back(step.value >= 0 ? making.get(step.value) : nullptr);
     if (!holders.back() || (step.value >= 0 && values.back() == nullptr)) return nullptr;
   }
-  if (!fill_contexts(making, contexts)) return nullptr;
+  if (!fill_contexts(making, steps.contexts)) return nullptr;
   for (size_t i = 0; i < steps_.size(); ++i)
     if (!write(steps_[i], holders[i].get(), values[i])) return nullptr;
   return result.release();
+}
+
+// A handle may be among what is stored or returned.
+void Effects::reserve_handles(const FunctionCalls& functions) {
+  for (const TensorHook& h : functions.hooks) {
+    hooks_.push_back({h.kind, h.boundary});
+    if (h.handle) hooks_.back().handle = recipe_.reserve(h.handle.get());
+  }
+}
+
+void Effects::add_hooks(FunctionCalls& functions, Maker& maker) {
+  Effect e{EffectKind::TensorAttr, {}, {}, {}, "registers a hook on a tensor", {}};
+  for (size_t k = 0; k < hooks_.size(); ++k) {
+    TensorHook& h = functions.hooks[k];
+    HookStep& step = hooks_[k];
+    std::string refusal;
+    if (h.function) {
+      step.function = recipe_.add(h.function.get(), maker.finder, maker.outputs, refusal);
+      if (step.function < 0) refuse(e, "the hook " + refusal);
+    }
+    // What only the call had, and is gone, retains nothing.
+    const bool is_gone = h.kind == TensorHook::Kind::Retain && !h.history &&
+                         std::find(maker.outputs.begin(), maker.outputs.end(), h.tensor.get()) ==
+                             maker.outputs.end();
+    if (is_gone) continue;
+    functions.place_retained(h);
+    step.boundary = h.boundary;
+    if (h.boundary < 0 || h.kind == TensorHook::Kind::Retain)
+      step.tensor = maker.value(e, h.tensor.get());
+  }
+}
+
+bool Effects::register_hooks(Recipe::Making& making, const std::vector<at::Tensor>& hooked) const {
+  for (const HookStep& step : hooks_) {
+    PyRef tensor;
+    if (step.tensor >= 0) {
+      tensor = PyRef::borrow(making.get(step.tensor));
+      if (!tensor) return false;
+    } else {
+      const auto k = static_cast<size_t>(step.boundary);
+      if (step.boundary >= 0 && k < hooked.size() && hooked[k].defined())
+        tensor = PyRef::steal(wrap_tensor(hooked[k]));
+    }
+    if (!tensor) continue;  // nothing that is left depends on it
+    if (step.kind == TensorHook::Kind::Retain) {
+      PyRef none = PyRef::steal(PyObject_CallMethod(tensor.get(), "retain_grad", nullptr));
+      if (!none) return false;
+      continue;
+    }
+    PyObject* function = making.get(step.function);
+    const char* method = step.kind == TensorHook::Kind::Gradient
+                             ? "register_hook"
+                             : "register_post_accumulate_grad_hook";
+    PyRef handle = PyRef::steal(
+        function != nullptr ? PyObject_CallMethod(tensor.get(), method, "O", function) : nullptr);
+    if (!handle) return false;
+    making.give(step.handle, std::move(handle));
+  }
+  return true;
 }
 
 std::vector<std::string> Effects::describe() const {

@@ -26,9 +26,9 @@ class Effects {
   // What to replay, without the effects on `.grad` and `requires_grad` (the program's own). Throws
   // Refusal FG-201 for an effect that cannot be replayed exactly. `result`: the call's; tensors and
   // numbers that the program has to give are appended to `outputs` (borrowed). `functions`: the
-  // Functions that the call applied, with their contexts.
+  // Functions that the call applied, with their contexts, and the hooks that it registered.
   static Effects of(Observation& seen, PyObject* result, PyObject* const* args, size_t nargs,
-                    const std::vector<FunctionSite>& functions, std::vector<PyObject*>& outputs);
+                    FunctionCalls& functions, std::vector<PyObject*>& outputs);
 
   bool empty() const { return steps_.empty(); }
   // Before the program runs: false if an object that the call writes is one that it takes for
@@ -36,9 +36,9 @@ class Effects {
   bool prepare(const GuardProgram& guards, PyObject* const* args, size_t nargs,
                const std::vector<PyRef>& slots) const;
   // After the program has succeeded. The call's result (new reference), or nullptr with an
-  // exception set. `contexts`: of the Functions that the run applied (ContextsOfRun).
+  // exception set. `steps`: what the run's steps left.
   PyObject* commit(const std::vector<at::Tensor>& outputs, PyObject* const* args,
-                   const std::vector<PyRef>& slots, const std::vector<PyRef>& contexts) const;
+                   const std::vector<PyRef>& slots, const StepsOfRun& steps) const;
   std::string result_expression() const { return recipe_.expression(result_); }
   std::vector<std::string> describe() const;  // one line per write
   int traverse(visitproc visit, void* arg) const;
@@ -69,14 +69,25 @@ class Effects {
     std::vector<int> hooks;
   };
 
+  // A hook on a tensor. Nodes of the recipe.
+  struct HookStep {
+    TensorHook::Kind kind;
+    int boundary;  // -1: on `tensor`
+    int tensor = -1, function = -1, handle = -1;
+  };
+
   void add_contexts(const std::vector<FunctionSite>& functions, Maker& maker);
   bool fill_contexts(Recipe::Making& making, const std::vector<PyRef>& contexts) const;
+  void reserve_handles(const FunctionCalls& functions);
+  void add_hooks(FunctionCalls& functions, Maker& maker);
+  bool register_hooks(Recipe::Making& making, const std::vector<at::Tensor>& hooked) const;
   bool write(const Step& step, PyObject* holder, PyObject* value) const;
 
   Recipe recipe_;
   int result_ = -1;
   std::vector<Step> steps_;
   std::vector<ContextStep> contexts_;  // by call of a Function
+  std::vector<HookStep> hooks_;        // in the order of registration
 };
 
 }  // namespace fulgurite::python

@@ -43,8 +43,8 @@ bool Entry::find_objects(PyObject* const* args, size_t nargs, PyObject* kwnames,
 }
 
 PyObject* Entry::finish(const std::vector<at::Tensor>& outputs, PyObject* const* args,
-                        const std::vector<PyRef>& slots, const std::vector<PyRef>& contexts) const {
-  return effects.commit(outputs, args, slots, contexts);
+                        const std::vector<PyRef>& slots, const StepsOfRun& steps) const {
+  return effects.commit(outputs, args, slots, steps);
 }
 
 std::string Entry::place_to_follow(PyObject* const* args, size_t nargs, PyObject* kwnames) {

@@ -99,9 +99,9 @@ class Entry : public run::Branch {
   // own), if its program asks about data at all.
   static void plant(const std::shared_ptr<Entry>& entry, const Entry* beside);
   // After a successful check and run: does the effects, makes the result (new reference, or nullptr
-  // with an exception set). `contexts`: of the autograd.Functions that the program applied.
+  // with an exception set). `steps`: what its steps left.
   PyObject* finish(const std::vector<at::Tensor>& outputs, PyObject* const* args,
-                   const std::vector<PyRef>& slots, const std::vector<PyRef>& contexts) const;
+                   const std::vector<PyRef>& slots, const StepsOfRun& steps) const;
   // A place to follow in a new recording because this entry does not serve the call; "" if none.
   std::string place_to_follow(PyObject* const* args, size_t nargs, PyObject* kwnames);
   // The numbers among the program's inputs, once the guards hold; false if one is gone.

@@ -66,7 +66,7 @@ struct Pending {
   PyRef context;
 };
 thread_local Pending* pending = nullptr;
-thread_local std::vector<PyRef>* contexts_of_run = nullptr;
+thread_local StepsOfRun* steps_of_run = nullptr;
 
 // A tuple of tensors; None for numbers that are -1.
 PyRef tuple_of(const std::vector<int>& numbers, const std::vector<at::Tensor>& tensors) {
@@ -259,9 +259,9 @@ std::vector<at::Tensor> PythonFunctions::give_history(int64_t call,
   PyRef result = PyRef::steal(PyObject_CallObject(apply.get(), arguments.get()));
   pending = outer;
   if (!result) throw_python_error(site);
-  if (contexts_of_run != nullptr) {
-    contexts_of_run->resize(sites_.size());
-    (*contexts_of_run)[static_cast<size_t>(call)] = now.context;
+  if (steps_of_run != nullptr) {
+    steps_of_run->contexts.resize(sites_.size());
+    steps_of_run->contexts[static_cast<size_t>(call)] = now.context;
   }
   std::vector<at::Tensor> results;
   for (PyObject* o : items_of(result.get()))
@@ -278,9 +278,15 @@ int PythonFunctions::traverse(visitproc visit, void* arg) const {
   return 0;
 }
 
-ContextsOfRun::ContextsOfRun(std::vector<PyRef>& contexts)
-    : outer_(std::exchange(contexts_of_run, &contexts)) {}
+void PythonFunctions::hooked(int64_t number, const at::Tensor& tensor) const {
+  if (steps_of_run == nullptr) return;
+  const auto k = static_cast<size_t>(number);
+  if (steps_of_run->hooked.size() <= k) steps_of_run->hooked.resize(k + 1);
+  steps_of_run->hooked[k] = tensor;
+}
 
-ContextsOfRun::~ContextsOfRun() { contexts_of_run = outer_; }
+CollectSteps::CollectSteps(StepsOfRun& steps) : outer_(std::exchange(steps_of_run, &steps)) {}
+
+CollectSteps::~CollectSteps() { steps_of_run = outer_; }
 
 }  // namespace fulgurite::python

@@ -9,6 +9,8 @@
 
 #include <Python.h>
 
+#include <torch/csrc/autograd/node.h>
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,13 +35,33 @@ struct FunctionSite {
   std::vector<PyRef> hooks;                          // registered on it; only while recording
 };
 
-// The Functions that a call applies while it is recorded.
+// A hook on a tensor that the call registered.
+struct TensorHook {
+  enum class Kind : uint8_t { Gradient, Accumulated, Retain } kind;
+  PyRef tensor;
+  PyRef function;                                       // none for retain_grad()
+  PyRef handle{};                                       // what register_hook returned
+  int boundary = -1;                                    // prims.boundary; -1: on the tensor itself
+  c10::intrusive_ptr<torch::autograd::Node> history{};  // of the tensor when it got the hook
+};
+
+// The Functions that a call applies, and the hooks that it registers, while it is recorded.
 class FunctionCalls : public FunctionSink {
  public:
   explicit FunctionCalls(record::Recorder& recorder) : recorder_(recorder) {}
   std::string called(const FunctionSeen& call) override;
   std::string hooked(PyObject* context, PyObject* hook) override;
+  std::string tensor_hooked(PyObject* tensor, PyObject* hook, const std::string& method) override;
+  void hook_registered(PyObject* handle) override;
+  // tensor.retain_grad() was called.
+  void grad_retained(PyObject* tensor);
+  // When the call is over: drops hooks that were removed again. Throws Refusal FG-193 for those
+  // that cannot be registered again.
+  void settle_hooks();
+  // retain_grad() of something that the caller gets: it is about what the tensor is in the end.
+  void place_retained(TensorHook& hook);
 
+  std::vector<TensorHook> hooks;
   // By the number of the call (prims.function).
   std::vector<FunctionSite> sites;
 
@@ -55,6 +77,7 @@ class PythonFunctions : public run::FunctionHost {
   ~PythonFunctions() override;
   std::vector<at::Tensor> give_history(int64_t call,
                                        const run::FunctionTensors& tensors) const override;
+  void hooked(int64_t number, const at::Tensor& tensor) const override;
   bool empty() const { return sites_.empty(); }
   int traverse(visitproc visit, void* arg) const;
 
@@ -62,17 +85,22 @@ class PythonFunctions : public run::FunctionHost {
   std::vector<FunctionSite> sites_;
 };
 
-// The contexts that the Functions of one run got, by call: null for those that nothing depends on.
+// What the steps of one run left, by number.
+struct StepsOfRun {
+  std::vector<PyRef> contexts;     // of Functions: null for those that nothing depends on
+  std::vector<at::Tensor> hooked;  // results of boundaries; undefined likewise
+};
+
 // They are collected while this exists, on its thread.
-class ContextsOfRun {
+class CollectSteps {
  public:
-  explicit ContextsOfRun(std::vector<PyRef>& contexts);
-  ~ContextsOfRun();
-  ContextsOfRun(const ContextsOfRun&) = delete;
-  ContextsOfRun& operator=(const ContextsOfRun&) = delete;
+  explicit CollectSteps(StepsOfRun& steps);
+  ~CollectSteps();
+  CollectSteps(const CollectSteps&) = delete;
+  CollectSteps& operator=(const CollectSteps&) = delete;
 
  private:
-  std::vector<PyRef>* outer_;
+  StepsOfRun* outer_;
 };
 
 }  // namespace fulgurite::python

@@ -17,10 +17,6 @@ using Kind = RecipeNode::Kind;
 
 namespace {
 
-bool is_parameter(PyObject* tensor) {
-  return std::strcmp(Py_TYPE(tensor)->tp_name, "Parameter") == 0;
-}
-
 // A builtin that is bound to nothing, or to what exists once.
 bool is_static_builtin(PyObject* o) {
   if (!PyCFunction_Check(o)) return false;
@@ -127,8 +123,11 @@ int Recipe::add_tensor(PyObject* o, bool is_made, Adding& adding) {
     return adding.refuse(std::string("holds a tensor subclass (") + Py_TYPE(o)->tp_name + ")");
   if (is_made && has_attributes(o))
     return adding.refuse("holds a tensor that the call gave Python attributes");
-  if (is_made && is_parameter(o)) return adding.refuse("holds an nn.Parameter that the call made");
-  return add_output(o, Kind::Output, adding);
+  const int number = add_output(o, Kind::Output, adding);
+  if (is_parameter(o))
+    nodes_[static_cast<size_t>(number)].type =
+        PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(o)));
+  return number;
 }
 
 // What the call made itself.

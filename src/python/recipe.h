@@ -53,7 +53,7 @@ class ObjectFinder {
 
 struct RecipeNode {
   enum class Kind : uint8_t {
-    Output,    // tensor number `index` of the program's outputs
+    Output,    // tensor number `index` of the program's outputs, made an nn.Parameter (`type`)
     Number,    // the number in that output, a float64 or int64 without dimensions
     Constant,  // `object`
     Located,   // locators[index]
@@ -66,6 +66,7 @@ struct RecipeNode {
     Method,    // children: function, self
     Function,  // code `object`, globals `type`; children: eight attributes (-1: none), the cells
     Cell,      // children: its content, or nothing
+    Given,     // made by somebody else (Making::give)
     Call,      // of `type` with the children, and the keywords in node `contents`
   } kind;
   int index = -1;
@@ -82,6 +83,8 @@ class Recipe {
   // Observation::number_objects.
   int add(PyObject* object, const ObjectFinder& finder, std::vector<PyObject*>& outputs,
           std::string& refusal);
+  // An object that will be made by somebody else.
+  int reserve(PyObject* object) { return push({RecipeNode::Kind::Given}, object); }
   // Nothing is added any more: lets go of the recorded call's objects.
   void finish();
   // As Python with $0, $1, ... for tensors; "" if it has no literal form.
@@ -95,6 +98,7 @@ class Recipe {
            const std::vector<PyRef>& slots);
     // Borrowed, kept by this; nullptr with an exception set.
     PyObject* get(int node);
+    void give(int node, PyRef object) { made_[static_cast<size_t>(node)] = std::move(object); }
 
    private:
     PyRef make(int node);

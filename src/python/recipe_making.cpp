@@ -32,7 +32,7 @@ PyRef Recipe::Making::make(int node) {
   const RecipeNode& n = recipe_.nodes_[static_cast<size_t>(node)];
   switch (n.kind) {
     case Kind::Output:
-      return PyRef::steal(wrap_tensor(outputs_[static_cast<size_t>(n.index)]));
+      return PyRef::steal(wrap_tensor_as(outputs_[static_cast<size_t>(n.index)], n.type.get()));
     case Kind::Constant:
       return n.object;
     case Kind::Located:
@@ -54,6 +54,9 @@ PyRef Recipe::Making::make(int node) {
     }
     case Kind::Cell:
       return PyRef::steal(PyCell_New(nullptr));
+    case Kind::Given:
+      PyErr_SetString(PyExc_RuntimeError, "the handle of a hook that is not registered");
+      return {};
     case Kind::Function:
       return PyRef::steal(PyFunction_New(n.object.get(), n.type.get()));
     case Kind::Call:

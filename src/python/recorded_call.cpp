@@ -355,13 +355,22 @@ class RecordedCall {
         recorder.note_grad_write(tensor_of(e.holder.get()));
         continue;
       }
+      if (e.kind == EffectKind::TensorAttr && std::string(key) == "retains_grad" &&
+          is_any_tensor(e.holder.get())) {
+        functions.grad_retained(e.holder.get());
+        continue;
+      }
       has_effects = true;
     }
 
     if (entry.writes_leaves && !functions.sites.empty())
       throw fulgurite::Refusal("FG-190",
                                "applies autograd.Functions, and writes a leaf that requires grad");
-    has_effects = has_effects || fills_contexts(functions);
+    functions.settle_hooks();
+    if (entry.writes_leaves && !functions.hooks.empty())
+      throw fulgurite::Refusal("FG-193",
+                               "registers hooks on tensors, and writes a leaf that requires grad");
+    has_effects = has_effects || fills_contexts(functions) || !functions.hooks.empty();
     std::vector<PyObject*> output_objects;
     const size_t given = all_arguments();
     if ((has_effects || gives_numbers_) && entry.writes_leaves)
@@ -369,7 +378,7 @@ class RecordedCall {
           "FG-188",
           "the function writes a leaf that requires grad in place, and stores something outside or "
           "gives a number");
-    entry.effects = Effects::of(seen, result, args_, given, functions.sites, output_objects);
+    entry.effects = Effects::of(seen, result, args_, given, functions, output_objects);
     entry.has_effects = has_effects;
     const std::string expression = entry.effects.result_expression();
     std::vector<at::Tensor> outputs;
@@ -441,7 +450,7 @@ class RecordedCall {
                           lowered.functional->epilogue < lowered.functional->binds.size();
     for (const SlotGuard& s : entry.slot_tensors)
       entry.geometry = entry.geometry * 31 + std::hash<std::string>()(s.guard.describe());
-    if (!functions.sites.empty())
+    if (!functions.sites.empty() || !functions.hooks.empty())
       entry.functions = std::make_shared<const PythonFunctions>(std::move(functions.sites));
     entry.program = std::make_shared<run::Compiled>(std::move(lowered), entry.functions);
     entry.compile_milliseconds = milliseconds_since(start);

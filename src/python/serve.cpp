@@ -13,7 +13,7 @@ PyObject* Serving::finish() {
   const std::shared_ptr<Entry> e = entry();
   ++state_.hits;
   ++e->hits;
-  PyObject* result = e->finish(outputs_, call_.args, call_.nargs, slots_, contexts_);
+  PyObject* result = e->finish(outputs_, call_.args, slots_, steps_);
   if (const size_t i = state_.entries.index_of(e.get()); i < state_.entries.size())
     state_.entries.used(i);
   return result;
@@ -49,8 +49,8 @@ bool Serving::check(run::Branch& branch, const run::Branch* held) {
 
 bool Serving::execute(const run::Compiled& program, run::Interrupted& run,
                       const run::Handover* from) {
-  contexts_.clear();
-  const ContextsOfRun contexts_of_run(contexts_);
+  steps_ = {};
+  const CollectSteps collect(steps_);
   const WithoutGil no_gil;
   return program.run(inputs_.data(), numbers_, outputs_, run, from);
 }

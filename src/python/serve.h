@@ -41,7 +41,8 @@ class Serving : public run::Serving {
   CallArguments call_;
   Modes now_;
   std::vector<at::Tensor> scratch_, outputs_;
-  std::vector<PyRef> slots_, contexts_;
+  std::vector<PyRef> slots_;
+  StepsOfRun steps_;
   c10::SmallVector<uint32_t, 4> failed_facts_;
 };
 

@@ -102,6 +102,16 @@ bool has_attributes(PyObject* o) {
 bool is_any_tensor(PyObject* o) { return THPVariable_Check(o); }
 const at::Tensor& tensor_of(PyObject* o) { return THPVariable_Unpack(o); }
 PyObject* wrap_tensor(const at::Tensor& t) { return THPVariable_Wrap(t); }
+bool is_parameter(PyObject* o) { return Py_TYPE(o) == parameter_type(); }
+
+PyObject* wrap_tensor_as(const at::Tensor& t, PyObject* type) {
+  PyObject* object = THPVariable_Wrap(t);
+  const bool other = object != nullptr && type == reinterpret_cast<PyObject*>(parameter_type()) &&
+                     Py_TYPE(object) == tensor_type();
+  if (!other || PyObject_SetAttrString(object, "__class__", type) == 0) return object;
+  Py_DECREF(object);
+  return nullptr;
+}
 
 // ---- arguments
 // ------------------------------------------------------------------------------------------

@@ -19,6 +19,13 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
         (now.defined() && !now.is_same(leaf.grad)))
       grad_writes.emplace_back(leaf.value, now.defined() ? r.use(now) : kNoValue);
   }
+  for (const at::Tensor& t : outputs) {
+    // A leaf that the call made, with what backward() left there.
+    if (!t.defined() || r.given.count(t.unsafeGetTensorImpl()) > 0) continue;
+    const auto* meta = torch::autograd::impl::get_autograd_meta(t);
+    if (meta == nullptr || !meta->grad_.defined()) continue;
+    grad_writes.emplace_back(r.use(t), r.use(meta->grad_));
+  }
   recording.shared = r.shared_inputs();
   for (const External& e : r.externals) {
     // What is guarded is what it was when the program came upon it.
@@ -78,9 +85,19 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
       for (ValueId& id : *list) id = map_value(id);
     return copy;
   };
-  // Values are numbered in the order in which binds define them.
-  for (const PendingBind& p : r.binds)
-    if (!p.dead) for_each_result(p.bind, [&](ValueId id) { map_value(id); });
+  // Values are numbered in the order in which binds define them. A value with hooks is another one
+  // behind them.
+  std::unordered_map<ValueId, ValueId> behind_hooks;
+  for (const PendingBind& p : r.binds) {
+    if (p.dead) continue;
+    for_each_result(p.bind, [&](ValueId id) { map_value(id); });
+    for_each_result(p.bind, [&](ValueId id) {
+      if (r.boundaries.count(id) == 0) return;
+      ir::Value v = r.values[id];
+      v.name += "h";
+      behind_hooks[id] = b.add_value(std::move(v));
+    });
+  }
   std::vector<int32_t> region_ids(r.regions.size(), -1);
   for (size_t g = 0; g < r.regions.size(); ++g) {
     if (!region_used[g] || r.region_dead[g]) {
@@ -108,6 +125,18 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
     for (const Arg& a : p.bind.args) bind.args.push_back(map(a));
     for (const Result& x : p.bind.results) bind.results.push_back(map(x));
     b.add_bind(std::move(bind));
+    for_each_result(p.bind, [&](ValueId id) {
+      auto behind = behind_hooks.find(id);
+      if (behind == behind_hooks.end()) return;
+      const int32_t region = p.bind.region >= 0 ? region_ids[p.bind.region] : -1;
+      b.add_bind(ir::Bind{prims::boundary(),
+                          {Arg(ids[id]), Arg(IValue(int64_t{r.boundaries.at(id)}))},
+                          {Result(behind->second)},
+                          p.bind.location,
+                          region,
+                          true});
+      ids[id] = behind->second;
+    });
   }
   for (auto [leaf, grad] : grad_writes) {
     std::vector<Arg> args{Arg(map_value(leaf))};

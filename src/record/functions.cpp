@@ -90,6 +90,48 @@ int Recorder::note_function(const FunctionCall& call) {
   return r.functions++;
 }
 
+// The history of a value is not that of its tensor any more if its memory was written through
+// another one.
+bool Recorder::Impl::is_written_after(ValueId id) const {
+  for (size_t i = static_cast<size_t>(facts[id].producer) + 1; i < binds.size(); ++i) {
+    bool same = false;
+    for (size_t a : ops::written_arguments(binds[i].bind))
+      ir::for_each_value(binds[i].bind.args[a], [&](ValueId written) {
+        same =
+            same || (facts[id].storage != nullptr && facts[written].storage == facts[id].storage);
+      });
+    if (same && !binds[i].dead) return true;
+  }
+  return false;
+}
+
+int Recorder::note_boundary(const at::Tensor& t) {
+  Impl& r = *impl_;
+  if (r.refusal) return -1;
+  r.update_position();
+  const ValueId id = r.use(t);
+  if (r.refusal || id == kNoValue) return -1;
+  if (r.facts[id].producer < 0) {
+    r.refuse("FG-193", "hooks are registered on another tensor on the memory of an argument");
+    return -1;
+  }
+  if (r.is_written_after(id)) {
+    r.refuse("FG-193",
+             "hooks are registered on a tensor that another one, on its memory, has written");
+    return -1;
+  }
+  return r.boundaries.emplace(id, static_cast<int>(r.boundaries.size())).first->second;
+}
+
+bool Recorder::is_made_here(const at::Tensor& t) {
+  Impl& r = *impl_;
+  return r.given.count(t.unsafeGetTensorImpl()) == 0 && r.find(t) != kNoValue;
+}
+
+bool Recorder::is_written_with_grad(const at::Tensor& t) const {
+  return impl_->written_with_grad.count(storage_of(t.unsafeGetTensorImpl())) > 0;
+}
+
 void Recorder::note_version_bump(const at::Tensor& t) {
   Impl& r = *impl_;
   if (r.refusal) return;

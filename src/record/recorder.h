@@ -134,6 +134,13 @@ class Recorder {
   // A custom Function was called; its operators are recorded already. The number of the call
   // (prims.function), or -1 if it cannot be recorded (the recording is refused then).
   int note_function(const FunctionCall& call);
+  // Hooks are registered on what the tensor is now, which the call has made: a place for them
+  // (prims.boundary), by number; -1 if it cannot be recorded.
+  int note_boundary(const at::Tensor& t);
+  // Whether the call made the tensor, as far as it is known.
+  bool is_made_here(const at::Tensor& t);
+  // Whether the call has given memory of the tensor new contents with a history.
+  bool is_written_with_grad(const at::Tensor& t) const;
   // Something that is no operator bumped the version counter of t (mark_dirty without a history).
   void note_version_bump(const at::Tensor& t);
 

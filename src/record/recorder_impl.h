@@ -109,7 +109,8 @@ struct Recorder::Impl {
   std::vector<OpenedLeaf> opened;
   std::vector<std::string> leaf_writes;
 
-  int functions = 0;  // calls of custom autograd.Functions
+  int functions = 0;                            // calls of custom autograd.Functions
+  std::unordered_map<ValueId, int> boundaries;  // values that have hooks
 
   std::unordered_set<const c10::StorageImpl*> written_with_grad;
   std::unordered_set<const c10::TensorImpl*> given;  // inputs and externals
@@ -249,9 +250,13 @@ struct Recorder::Impl {
             return *i;
           }
           // Tensor.data: the same memory under another version counter and outside autograd.
-          if (!t.requires_grad()) {
+          if (!t.requires_grad() || record::is_marked_leaf(t)) {
             known_by_memory.insert(impl);
-            return alias(t, *i);
+            const ValueId data = alias(t, *i);
+            if (data == kNoValue || !t.requires_grad()) return data;
+            std::get<ir::TensorType>(values[data].type).requires_grad = false;
+            facts[data].is_marked_leaf = false;
+            return with_requires_grad_of(t, data);
           }
         }
       }
@@ -498,6 +503,7 @@ struct Recorder::Impl {
     }
   }
 
+  bool is_written_after(ValueId id) const;
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   bool fill_literal(size_t first, size_t& index, const IValue& number);
   bool may_vary_in_gradient(size_t index, size_t argument, int node);

@@ -261,6 +261,7 @@ bool Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValu
     if (!parts_.leaf_writes.empty()) give_leaves_values_of_their_own(frame);
     if (!history_.steps.empty()) attach(frame, run.random_state);
   } catch (...) {
+    take_leaves_back(history_, frame);
     run.put_back();
     throw;
   }
@@ -271,10 +272,19 @@ bool Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValu
 
 void Compiled::attach(Frame& frame, const at::Tensor& random_state) const {
   for (const HistoryStep& step : history_.steps) {
-    if (step.is_function) {
-      give_function_history(history_.functions[step.index], *host_, frame);
-    } else {
-      attach_part(step.index, frame, random_state);
+    switch (step.kind) {
+      case HistoryStep::Kind::Part:
+        attach_part(step.index, frame, random_state);
+        break;
+      case HistoryStep::Kind::Function:
+        give_function_history(history_.functions[step.index], *host_, frame);
+        break;
+      case HistoryStep::Kind::Leaf:
+        make_leaf(history_.leaves[step.index], frame);
+        break;
+      case HistoryStep::Kind::Boundary:
+        make_boundary(history_.boundaries[step.index], *host_, frame);
+        break;
     }
   }
 }
@@ -293,7 +303,7 @@ void Compiled::attach_part(size_t k, Frame& frame, const at::Tensor& random_stat
             : torch::autograd::impl::gradient_edge(frame[part.differentiable[i]].toTensor()));
   node->set_next_edges(std::move(edges));
   for (ir::ValueId id : part.attached) {
-    if (!history_.functions.empty()) frame[id] = tensor_of_its_own(frame[id].toTensor());
+    if (!history_.parts_only()) frame[id] = tensor_of_its_own(frame[id].toTensor());
     torch::autograd::set_history(frame[id].toTensor(), node);
   }
   node->saved.resize(b.saved.size());

@@ -1,5 +1,6 @@
-// Who gives the results of custom autograd.Functions their history: in Python, eager's own
-// autograd.Function machinery, with the user's class (python/functions.h).
+// Who gives the results of custom autograd.Functions their history, and knows the hooks on what the
+// call makes: in Python, eager's own autograd.Function machinery, with the user's class
+// (python/functions.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,6 +24,8 @@ class FunctionHost {
   // std::runtime_error.
   virtual std::vector<at::Tensor> give_history(int64_t call,
                                                const FunctionTensors& tensors) const = 0;
+  // The result of prims.boundary `number`: what becomes of the gradient there is up to its hooks.
+  virtual void hooked(int64_t number, const at::Tensor& tensor) const = 0;
 };
 
 }  // namespace fulgurite::run

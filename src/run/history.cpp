@@ -2,6 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/node.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <set>
@@ -19,6 +22,14 @@ using ir::Bind;
 using ir::Trace;
 using ir::ValueId;
 using ir::ValueList;
+
+// The node of a boundary. Hooks on its result are hooks on it.
+struct Hooks : torch::autograd::Node {
+  std::string name() const override { return "Hooks"; }
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    return std::move(gradients);
+  }
+};
 
 FunctionStep function_step(const Bind& b) {
   FunctionStep s;
@@ -40,24 +51,40 @@ class Ordering {
   }
 
   HistoryPlan run() {
-    for (size_t i = 0; i < t_.epilogue; ++i)
-      if (t_.binds[i].op == prims::function())
-        plan_.functions.push_back(function_step(t_.binds[i]));
-    if (!plan_.functions.empty()) share_counters();
+    for (size_t i = 0; i < t_.epilogue; ++i) add_step(t_.binds[i]);
+    if (!plan_.parts_only()) share_counters();
     order();
     return std::move(plan_);
   }
 
  private:
+  using Kind = HistoryStep::Kind;
+
+  void add_step(const Bind& b) {
+    if (b.op == prims::function()) plan_.functions.push_back(function_step(b));
+    if (b.op == prims::leaf()) {
+      LeafStep s{std::get<ValueId>(b.args[0]), std::get<ValueId>(b.results[0])};
+      s.is_argument = std::get<c10::IValue>(b.args[1]).toBool();
+      plan_.leaves.push_back(std::move(s));
+    }
+    if (b.op == prims::boundary())
+      plan_.boundaries.push_back({std::get<c10::IValue>(b.args[1]).toInt(),
+                                  std::get<ValueId>(b.args[0]), std::get<ValueId>(b.results[0])});
+  }
+
   // What a step gives a history, and of what it needs the history.
   using Ids = std::vector<ValueId>;
   Ids given(const HistoryStep& s) const {
-    if (!s.is_function) return parts_.parts[s.index].attached;
+    if (s.kind == Kind::Part) return parts_.parts[s.index].attached;
+    if (s.kind == Kind::Leaf) return {plan_.leaves[s.index].result};
+    if (s.kind == Kind::Boundary) return {plan_.boundaries[s.index].result};
     const FunctionStep& f = plan_.functions[s.index];
     return {f.results.begin(), f.results.end()};
   }
   Ids needed(const HistoryStep& s) const {
-    if (!s.is_function) return parts_.parts[s.index].differentiable;
+    if (s.kind == Kind::Part) return parts_.parts[s.index].differentiable;
+    if (s.kind == Kind::Leaf) return {};
+    if (s.kind == Kind::Boundary) return {plan_.boundaries[s.index].value};
     const FunctionStep& f = plan_.functions[s.index];
     Ids ids(f.inputs.begin(), f.inputs.end());
     ids.insert(ids.end(), f.saved.begin(), f.saved.end());
@@ -66,8 +93,10 @@ class Ordering {
 
   void order() {
     std::vector<HistoryStep> waiting;
-    for (size_t k = 0; k < parts_.parts.size(); ++k) waiting.push_back({false, k});
-    for (size_t k = 0; k < plan_.functions.size(); ++k) waiting.push_back({true, k});
+    for (size_t k = 0; k < plan_.leaves.size(); ++k) waiting.push_back({Kind::Leaf, k});
+    for (size_t k = 0; k < parts_.parts.size(); ++k) waiting.push_back({Kind::Part, k});
+    for (size_t k = 0; k < plan_.functions.size(); ++k) waiting.push_back({Kind::Function, k});
+    for (size_t k = 0; k < plan_.boundaries.size(); ++k) waiting.push_back({Kind::Boundary, k});
     std::set<ValueId> missing;
     for (const HistoryStep& s : waiting)
       for (ValueId id : given(s)) missing.insert(id);
@@ -85,9 +114,11 @@ class Ordering {
     }
   }
 
-  // The value that `id` is a view of, in the end.
+  // The value that `id` is a view of, in the end, and shares a version counter with: .data has its
+  // own.
   ValueId memory_root(ValueId id) const {
     while (producer_[id] != nullptr && ops::is_view(producer_[id]->op) &&
+           !(producer_[id]->op == prims::data()) &&
            std::holds_alternative<ValueId>(producer_[id]->args[0]))
       id = std::get<ValueId>(producer_[id]->args[0]);
     return id;
@@ -100,14 +131,15 @@ class Ordering {
     for (const FunctionStep& f : plan_.functions)
       for (const ValueList* ids : {&f.inputs, &f.results, &f.saved})
         held.insert(ids->begin(), ids->end());
-    for (FunctionStep& f : plan_.functions) {
-      for (const ValueList* ids : {&f.inputs, &f.saved}) {
-        for (ValueId id : *ids) {
-          const ValueId root = memory_root(id);
-          if (root != id && held.count(root) > 0) f.same_counter.emplace_back(id, root);
-        }
-      }
-    }
+    for (const LeafStep& s : plan_.leaves) held.insert(s.value);
+    auto share = [&](ValueId id, SameCounter& same) {
+      const ValueId root = memory_root(id);
+      if (root != id && held.count(root) > 0) same.emplace_back(id, root);
+    };
+    for (FunctionStep& f : plan_.functions)
+      for (const ValueList* ids : {&f.inputs, &f.saved})
+        for (ValueId id : *ids) share(id, f.same_counter);
+    for (LeafStep& s : plan_.leaves) share(s.value, s.same_counter);
   }
 
   const passes::Lowered& parts_;
@@ -133,9 +165,41 @@ void share_version_counter(const at::Tensor& view, const at::Tensor& base) {
 
 HistoryPlan history_plan(const passes::Lowered& parts) { return Ordering(parts).run(); }
 
-void give_function_history(const FunctionStep& step, const FunctionHost& host, Frame& frame) {
-  for (auto [id, root] : step.same_counter)
+namespace {
+
+void share_counters(const SameCounter& same, const Frame& frame) {
+  for (auto [id, root] : same)
     share_version_counter(frame[id].toTensor(), frame[root].toTensor());
+}
+
+}  // namespace
+
+void make_leaf(const LeafStep& step, Frame& frame) {
+  share_counters(step.same_counter, frame);
+  const at::Tensor& value = frame[step.value].toTensor();
+  at::Tensor leaf = step.is_argument ? value : tensor_of_its_own(value);
+  leaf.set_requires_grad(true);
+  frame[step.result] = std::move(leaf);
+}
+
+void take_leaves_back(const HistoryPlan& plan, Frame& frame) {
+  for (const LeafStep& step : plan.leaves)
+    if (step.is_argument && frame[step.value].isTensor())
+      frame[step.value].toTensor().set_requires_grad(false);
+}
+
+void make_boundary(const BoundaryStep& step, const FunctionHost& host, Frame& frame) {
+  const at::Tensor& value = frame[step.value].toTensor();
+  at::Tensor result = tensor_of_its_own(value);
+  auto node = c10::make_intrusive<Hooks>();
+  node->add_next_edge(torch::autograd::impl::gradient_edge(value));
+  torch::autograd::set_history(result, node);
+  host.hooked(step.number, result);
+  frame[step.result] = std::move(result);
+}
+
+void give_function_history(const FunctionStep& step, const FunctionHost& host, Frame& frame) {
+  share_counters(step.same_counter, frame);
   FunctionTensors tensors;
   for (ValueId id : step.inputs) tensors.inputs.push_back(frame[id].toTensor());
   UnderAutograd under;

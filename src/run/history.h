@@ -1,5 +1,6 @@
 // In which order the results of one call get their history, when its core has run: the nodes of the
-// program's own (run/compiled.h), and the calls of custom autograd.Functions between them.
+// program's own (run/compiled.h), and between them calls of custom autograd.Functions, leaves that
+// the call makes, and boundaries, where hooks are.
 #pragma once
 
 #include <utility>
@@ -11,24 +12,42 @@
 
 namespace fulgurite::run {
 
+// Values on the memory of something that the caller, or backward, may look at: the two share a
+// version counter, as a view and its base do.
+using SameCounter = std::vector<std::pair<ir::ValueId, ir::ValueId>>;
+
 // A call of a Function: prims.function of the forward trace.
 struct FunctionStep {
   int64_t call;
   ir::ValueList inputs, outputs, saved, results;
   std::vector<int64_t> view_of;
   std::vector<int64_t> written;
-  // Values on the memory of something that the caller, or backward, may look at: the two share a
-  // version counter, as a view and its base do.
-  std::vector<std::pair<ir::ValueId, ir::ValueId>> same_counter;
+  SameCounter same_counter;
+};
+
+// prims.leaf: the result is a leaf, on the memory of `value`.
+struct LeafStep {
+  ir::ValueId value, result;
+  bool is_argument = false;  // the caller's tensor itself becomes a leaf
+  SameCounter same_counter;
+};
+
+// prims.boundary: the result is `value` with a node of its own, which passes gradients on.
+struct BoundaryStep {
+  int64_t number;
+  ir::ValueId value, result;
 };
 
 struct HistoryStep {
-  bool is_function;
-  size_t index;  // of a part, or of a FunctionStep
+  enum class Kind : uint8_t { Part, Function, Leaf, Boundary } kind;
+  size_t index;  // of a part, or of a step of that kind
 };
 
 struct HistoryPlan {
   std::vector<FunctionStep> functions;
+  std::vector<LeafStep> leaves;
+  std::vector<BoundaryStep> boundaries;
+  bool parts_only() const { return functions.empty() && leaves.empty() && boundaries.empty(); }
   std::vector<HistoryStep> steps;  // what has a history is made before what depends on it
 };
 
@@ -42,5 +61,9 @@ void share_version_counter(const at::Tensor& view, const at::Tensor& base);
 
 // Puts the results of a Function's call into the frame, with their history.
 void give_function_history(const FunctionStep& step, const FunctionHost& host, Frame& frame);
+void make_leaf(const LeafStep& step, Frame& frame);
+void make_boundary(const BoundaryStep& step, const FunctionHost& host, Frame& frame);
+// The caller's tensors that the steps made leaves are again what they were: the run has failed.
+void take_leaves_back(const HistoryPlan& plan, Frame& frame);
 
 }  // namespace fulgurite::run

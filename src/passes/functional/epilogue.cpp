@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "ir/errors.h"
@@ -25,10 +26,12 @@ void Epilogue::write() {
   e_.location = -1;
   e_.region = -1;
   e_.grad_mode = true;
-  check_new_leaves();
   // Everything that the epilogue needs is computed before it begins: it changes the inputs.
   const std::vector<WriteBack> writes = write_backs();
   for (ValueId id : in_.outputs) outputs_.push_back(id == kNoValue ? -1 : vars_.of(id));
+  for (int v : outputs_)
+    for (int i = v; i >= 0; i = vars_[i].parent)
+      if (vars_[i].leaf_to_be) vars_.read(i);
   find_shared_memory();
   std::vector<ValueId> grads;
   for (const Bind* g : seen_.grads) {
@@ -42,6 +45,7 @@ void Epilogue::write() {
     const Variable& v = vars_[w.variable];
     e_.grad_mode = v.history_changed;
     ValueId destination = v.input;
+    if (v.resized) destination = made_[w.variable] = resize(v);
     if (!v.version_bumped) destination = e_.emit(prims::data(), {Arg(v.input)}, v.facts, false);
     const ValueId after =
         e_.b.add_value(Emitter::typed(v.facts.tensor(), v.facts.tensor().requires_grad));
@@ -49,9 +53,22 @@ void Epilogue::write() {
         prims::copy_(), {Arg(w.value), Arg(destination)}, {Result(after)}, -1, -1, e_.grad_mode});
   }
   bump_versions();
-  set_grads(grads);
   change_identities();
+  set_grads(grads);
   for (int v : outputs_) e_.b.trace().outputs.push_back(v < 0 ? kNoValue : view_of(v));
+}
+
+// As the operator did before it wrote.
+ValueId Epilogue::resize(const Variable& v) {
+  const ir::TensorType& type = v.facts.tensor();
+  const ValueId after = e_.b.add_value(Emitter::typed(type, type.requires_grad));
+  e_.b.add_bind(Bind{prims::resize_output(),
+                     {Arg(v.input), Arg(ints(type.sizes)), Arg(ints(type.strides))},
+                     {Result(after)},
+                     -1,
+                     -1,
+                     false});
+  return after;
 }
 
 std::vector<Epilogue::WriteBack> Epilogue::write_backs() {
@@ -72,13 +89,15 @@ void Epilogue::make_origins() {
   for (int v : outputs_) {
     if (v < 0) continue;
     const int r = origin(v);
+    check_steps(v, r);
     for (int i = v; i != r; i = vars_[i].parent)
       if (vars_[i].cut && e_.requires_grad(vars_.read(i)))
         throw Refusal("FG-162",
                       "a tensor taken out of autograd (.data, detach) got a history by a write, "
                       "and is returned");
     if (made_.count(r) > 0) continue;
-    if (vars_[r].own_history) {  // made with eager's aliasing when the history is attached
+    if (vars_[r].own_history &&
+        !vars_[r].is_given()) {  // made with eager's aliasing when the history is attached
       made_.emplace(r, vars_.fresh(r));
       continue;
     }
@@ -92,30 +111,16 @@ void Epilogue::make_origins() {
   }
 }
 
-// A tensor that became a leaf in the call, and other outputs that depend on it: their history would
-// have to end at it.
-void Epilogue::check_new_leaves() const {
-  std::vector<bool> depends(in_.values.size(), false);
-  for (ValueId id : seen_.new_leaves) depends[id] = true;
-  if (seen_.new_leaves.empty()) return;
-  for (const Bind& b : in_.binds) {
-    if (!b.grad_mode) continue;
-    bool any = false;
-    for_each_arg(b, [&](ValueId id) { any = any || depends[id]; });
-    if (any && !(b.op == prims::set_requires_grad()))
-      for_each_result(b, [&](ValueId id) {
-        depends[id] = in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad;
-      });
-  }
-  for (ValueId id : in_.outputs) {
-    if (id == kNoValue || !depends[id]) continue;
-    bool is_leaf = false;
-    for (ValueId leaf : seen_.new_leaves) is_leaf = is_leaf || vars_.of(leaf) == vars_.of(id);
-    if (!is_leaf)
-      throw Refusal("FG-187",
-                    "requires_grad_() was called on a tensor in the function, and a result that "
-                    "depends on it is returned");
-  }
+// An output that is a leaf, or has hooks, has to be the very tensor that the step makes.
+void Epilogue::check_steps(int v, int origin) const {
+  if (vars_[origin].leaf != kNoValue && !vars_[origin].is_given() &&
+      vars_[origin].current != vars_[origin].leaf)
+    throw Refusal("FG-187",
+                  "a leaf that the call makes is used, then written in place, and both it and a "
+                  "result that depends on it outlive the call");
+  for (int i = v; i != origin; i = vars_[i].parent)
+    if (vars_[i].hooked != kNoValue && vars_[i].hooked == vars_[i].current)
+      throw Refusal("FG-193", "hooks are registered on a view that outlives the call");
 }
 
 // Several writes are one write-back; the version counter counts them all.
@@ -147,11 +152,13 @@ void Epilogue::bump_versions() {
 void Epilogue::set_grads(const std::vector<ValueId>& grads) {
   for (size_t k = 0; k < seen_.grads.size(); ++k) {
     const auto leaf = std::get<ValueId>(seen_.grads[k]->args[0]);
-    const ValueId input = vars_[vars_.of(leaf)].input;
-    if (input == kNoValue)
+    const int v = vars_.of(leaf);
+    const bool escapes = std::find(outputs_.begin(), outputs_.end(), v) != outputs_.end();
+    if (!vars_[v].is_given() && !escapes)
       throw Refusal("FG-122", "the .grad of a tensor that is no argument or parameter was set");
+    const ValueId tensor = vars_[v].is_given() ? vars_[v].input : view_of(v);
     e_.b.add_bind(Bind{prims::set_grad(),
-                       {Arg(input), grads[k] == kNoValue ? Arg(IValue()) : Arg(grads[k])},
+                       {Arg(tensor), grads[k] == kNoValue ? Arg(IValue()) : Arg(grads[k])},
                        {},
                        -1,
                        -1,
@@ -162,6 +169,8 @@ void Epilogue::set_grads(const std::vector<ValueId>& grads) {
 // t_, squeeze_, detach_, requires_grad_, ... on what the caller can see are done again, in order.
 void Epilogue::change_identities() {
   for (const IdentityChange& change : seen_.changes) {
+    if (vars_[change.before].leaf != kNoValue && change.recorded->op == prims::set_requires_grad())
+      continue;  // it is one already
     make_views_taken_before(change);
     const int r = origin(change.before);
     if (made_.count(r) == 0) {

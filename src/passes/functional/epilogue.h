@@ -23,7 +23,6 @@ struct IdentityChange {
 struct SeenByCaller {
   std::vector<const ir::Bind*> grads;   // recorded binds that set a leaf's .grad
   std::vector<IdentityChange> changes;  // in order
-  std::vector<ir::ValueId> new_leaves;  // recorded values that became leaves that require grad
 };
 
 class Epilogue {
@@ -31,7 +30,7 @@ class Epilogue {
   Epilogue(const ir::Trace& recorded, Emitter& e, Variables& vars, SeenByCaller seen)
       : in_(recorded), e_(e), vars_(vars), seen_(std::move(seen)) {}
 
-  // Throws Refusal FG-122, FG-159, FG-162, FG-187.
+  // Throws Refusal FG-122, FG-159, FG-162, FG-187, FG-193.
   void write();
 
  private:
@@ -39,9 +38,10 @@ class Epilogue {
     int variable;
     ir::ValueId value;
   };
+  ir::ValueId resize(const Variable& v);
   std::vector<WriteBack> write_backs();
   void make_origins();
-  void check_new_leaves() const;
+  void check_steps(int v, int origin) const;
   void bump_versions();
   void set_grads(const std::vector<ir::ValueId>& grads);
   void change_identities();

@@ -57,6 +57,37 @@ bool Variables::is_written(int32_t storage_id) const {
 }
 
 ValueId Variables::read(int index) {
+  read_contents(index);
+  if (vars_[index].leaf_to_be && e_.grad_mode) become_leaf(index);
+  return vars_[index].current;
+}
+
+// Where gradients end. What was written before, without grad mode, is what the leaf begins with.
+void Variables::become_leaf(int index) {
+  vars_[index].leaf_to_be = false;
+  int root = index;
+  while (vars_[root].parent >= 0) root = vars_[root].parent;
+  const Storage& s = storage(vars_[index]);
+  if (s.visible && s.version > 0)
+    throw Refusal("FG-187",
+                  "requires_grad_() was called on memory that the caller can see, after the call "
+                  "wrote it");
+  const bool given = vars_[index].is_given();
+  if (!s.visible) {
+    // The leaf shows the very memory that the caller may get.
+    const ValueId before = vars_[root].current;
+    fresh(root);
+    if (root != index && vars_[root].current != before) vars_[index].version = -1;
+  }
+  const ValueId contents = read_contents(index);
+  Variable& v = vars_[index];
+  v.current = v.leaf =
+      e_.emit(prims::leaf(), {Arg(contents), Arg(IValue(given))}, v.facts, /*requires_grad=*/true);
+  v.own_history = true;
+  v.written = false;
+}
+
+ValueId Variables::read_contents(int index) {
   {
     Variable& v = vars_[index];
     if (v.version == storage(v).version) return v.current;
@@ -107,12 +138,13 @@ void Variables::write(int index, ValueId contents, bool bumps_version, size_t by
   std::vector<int> chain;
   for (int i = index; i >= 0; i = vars_[i].parent) chain.push_back(i);
   std::vector<ValueId> before;
-  for (int i : chain) before.push_back(read(i));
+  for (int i : chain) before.push_back(read_contents(i));
   Storage& s = storage(vars_[index]);
   for (int i : s.variables)
     if (vars_[i].own_history && std::find(chain.begin(), chain.end(), i) == chain.end())
       throw Refusal("FG-191", "memory that " + vars_[i].facts.name +
-                                  ", the result of an autograd.Function, shows is written");
+                                  ", the result of an autograd.Function or a leaf that the call "
+                                  "makes, shows is written");
   bool bumps = bumps_version;
   for (int i : chain) bumps = bumps && !vars_[i].separate_version;
   if (bumps) ++s.version_bumps;

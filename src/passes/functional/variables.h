@@ -21,15 +21,19 @@ struct Variable {
   int parent = -1;                 // the variable it is a view of, -1: a root
   const ir::Bind* view = nullptr;  // how; nullptr with a parent: by recorded geometry alone
   const ir::Bind* made_by =
-      nullptr;                       // the recorded bind that gave a view, whatever its schema says
-  bool single = true;                // `view` has this variable as its only result
-  bool cut = false;                  // gradients do not pass from the parent
-  bool rename = false;               // on the parent's memory, and no view of it to autograd
-  bool own_history = false;          // the result of an autograd.Function: not its parent's
-  bool separate_version = false;     // .data: writes through it bump no version that others see
-  ir::Value facts;                   // type, storage and offset as last recorded
-  ir::ValueId input = ir::kNoValue;  // of the functional trace, if it is an input or constant
+      nullptr;                      // the recorded bind that gave a view, whatever its schema says
+  bool single = true;               // `view` has this variable as its only result
+  bool cut = false;                 // gradients do not pass from the parent
+  bool rename = false;              // on the parent's memory, and no view of it to autograd
+  bool own_history = false;         // from a step (ops::has_own_history): not its parent's
+  bool leaf_to_be = false;          // requires_grad_() was called; a leaf once that matters
+  ir::ValueId leaf = ir::kNoValue;  // what it was when it became a leaf
+  ir::ValueId hooked = ir::kNoValue;  // what it was when hooks were registered on it
+  bool separate_version = false;      // .data: writes through it bump no version that others see
+  ir::Value facts;                    // type, storage and offset as last recorded
+  ir::ValueId input = ir::kNoValue;   // of the functional trace, if it is an input or constant
   bool is_constant = false;
+  bool is_given() const { return input != ir::kNoValue && !is_constant; }
 
   ir::ValueId current = ir::kNoValue;  // functional value
   int version = 0;                     // of the storage, at which `current` is right
@@ -41,6 +45,7 @@ struct Variable {
   const ir::Bind* change = nullptr;  // it is the parent, after t_, squeeze_, ...
   bool is_changed = false;           // into another variable
   bool requires_grad_set = false;    // by requires_grad_()
+  bool resized = false;              // an empty input that out= gave another shape
   bool open = false;                 // a leaf that the program writes under autograd
   bool written_back = false;         // by the core: nothing is left for the epilogue
 };
@@ -77,6 +82,8 @@ class Variables {
 
   // The functional value that a variable, recorded value, argument or result has now.
   ir::ValueId read(int index);
+  // ... for a use that no history comes of.
+  ir::ValueId read_contents(int index);
   ir::ValueId read_recorded(ir::ValueId recorded);
   template <class ArgOrResult>
   ArgOrResult mapped(const ArgOrResult& a) {
@@ -110,6 +117,7 @@ class Variables {
   std::unordered_map<ir::ValueId, ir::ValueId> numbers;
 
  private:
+  void become_leaf(int index);
   void find_written_storages();
   void share_memory_of_inputs(const std::vector<record::SharedInput>& shared);
   void share_flat_memory(int32_t storage_id, const std::vector<int>& roots);

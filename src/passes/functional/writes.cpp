@@ -75,7 +75,9 @@ void Writes::carry_over(const Bind& bind, const std::vector<size_t>& written) {
         const size_t pick = (next + t) % targets.size();
         if (vars_[targets[pick]].facts.storage == in_.value(id).storage) {
           if (vars_[targets[pick]].facts.tensor().sizes != in_.value(id).tensor().sizes)
-            throw Refusal("FG-156", bind.op.id() + " resized a tensor that it writes");
+            throw Refusal("FG-156", bind.op.id() +
+                                        " resized a tensor that it writes, which had elements or "
+                                        "shares memory");
           vars_.alias_of(id, targets[pick]);
           next = pick + 1;
           return;
@@ -88,7 +90,8 @@ void Writes::carry_over(const Bind& bind, const std::vector<size_t>& written) {
     vars_.write(targets[t], contents[t], ops::bumps_versions(bind.op), computed_by_);
 }
 
-// An empty tensor of the program's own that is given as out= takes the shape of the result.
+// An empty tensor that is given as out= takes the shape of the result. (One with elements does so
+// with a warning: that is left to eager.)
 void Writes::resize_empty_outs(const Bind& bind, const std::vector<int>& targets) {
   size_t next = 0;
   for (size_t r = 0; r < bind.results.size(); ++r) {
@@ -97,10 +100,12 @@ void Writes::resize_empty_outs(const Bind& bind, const std::vector<int>& targets
     ir::for_each_value(bind.results[r], [&](ValueId id) {
       if (next >= targets.size()) return;
       Variable& v = vars_[targets[next++]];
-      const bool own = v.parent < 0 && v.input == kNoValue &&
-                       vars_.storage(v).variables.size() == 1 &&
+      const bool own = v.parent < 0 && !v.is_constant && vars_.storage(v).variables.size() == 1 &&
                        v.facts.storage == in_.value(id).storage;
-      if (own && v.facts.tensor().numel() == 0) v.facts = in_.value(id);
+      if (!own || v.facts.tensor().numel() != 0) return;
+      v.resized =
+          v.resized || (v.is_given() && v.facts.tensor().sizes != in_.value(id).tensor().sizes);
+      v.facts = in_.value(id);
     });
   }
 }

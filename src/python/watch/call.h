@@ -83,6 +83,9 @@ class Call {
 void on_result_for_c(Recording& recording, const Frame& caller, const Frame& frame,
                      PyObject* result);
 
+// Why a hook cannot be made again by each call that the program serves; "" if it can.
+std::string why_no_hook(const Recording& recording, PyObject* hook);
+
 // A new tuple of the items from `from` on.
 PyRef tuple_of(const std::vector<PyObject*>& items, size_t from = 0);
 

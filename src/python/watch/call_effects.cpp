@@ -139,6 +139,7 @@ void Call::apply(const CalleeModel& model) {
         r_.refuse("looks at the autograd graph from before the call");
       return;
     case Callee::Moves:
+    case Callee::TensorHook:
       return;
     case Callee::Io: {
       for (size_t i = explicit_from_; i < a_.size(); ++i) {

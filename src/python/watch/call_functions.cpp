@@ -21,16 +21,20 @@ void Call::apply_function(PyObject* function) {
   frame_.function_call = true;
 }
 
+std::string why_no_hook(const Recording& r, PyObject* hook) {
+  if (!PyFunction_Check(hook) || !r.is_born(hook)) return "";
+  PyObject* closure = reinterpret_cast<PyFunctionObject*>(hook)->func_closure;
+  for (Py_ssize_t i = 0; closure != nullptr && i < PyTuple_GET_SIZE(closure); ++i)
+    if (!r.is_born(PyTuple_GET_ITEM(closure, i)))
+      return "registers a hook that shares a variable with code outside the call";
+  return "";
+}
+
 // A hook on a context of this call: it is registered again. A closure of the call is made again,
 // over variables of the call.
 void Call::hook_node(PyObject* node, PyObject* hook) {
   if (node == nullptr || hook == nullptr) return;
-  if (PyFunction_Check(hook) && r_.is_born(hook)) {
-    PyObject* closure = reinterpret_cast<PyFunctionObject*>(hook)->func_closure;
-    for (Py_ssize_t i = 0; closure != nullptr && i < PyTuple_GET_SIZE(closure); ++i)
-      if (!r_.is_born(PyTuple_GET_ITEM(closure, i)))
-        return r_.refuse("registers a hook that shares a variable with code outside the call");
-  }
+  if (const std::string shared = why_no_hook(r_, hook); !shared.empty()) return r_.refuse(shared);
   const bool can = r_.functions.can_record() && r_.is_born(node);
   const std::string why =
       can ? r_.functions.sink()->hooked(node, hook) : "registers a hook on the autograd graph";

@@ -40,6 +40,7 @@ enum class Callee : uint8_t {
   Backward,      // runs the autograd engine
   GradFunction,  // applies a custom autograd.Function
   NodeHook,      // registers a hook on a node of the autograd graph
+  TensorHook,    // of Python functions: registers a hook on a tensor
   NodeName,      // ... asks for its name
   Moves,         // of Python functions: Free, and numbers come out as they went in
   Io,

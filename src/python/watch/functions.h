@@ -1,6 +1,7 @@
-// Calls of custom autograd.Functions as the watcher sees them: who is called with what, what the
-// forward tells its context, what comes out. Who watches (WatchOptions::functions) is told when a
-// call is over, between the same operators as in the program.
+// Calls of custom autograd.Functions, and hooks on tensors, as the watcher sees them: who is called
+// with what, what the forward tells its context, what comes out. Who watches
+// (WatchOptions::functions) is told when a call is over, between the same operators as in the
+// program.
 #pragma once
 
 #include <Python.h>
@@ -35,6 +36,11 @@ class FunctionSink {
   virtual std::string called(const FunctionSeen& call) = 0;
   // ctx.register_hook(hook) after the call that made ctx. "", or why the run must be refused.
   virtual std::string hooked(PyObject* context, PyObject* hook) = 0;
+  // tensor.<method>(hook) begins. "", or why the run must be refused.
+  virtual std::string tensor_hooked(PyObject* tensor, PyObject* hook,
+                                    const std::string& method) = 0;
+  // ... and has returned a handle; null if it raised.
+  virtual void hook_registered(PyObject* handle) = 0;
 };
 
 namespace watching {

@@ -76,6 +76,7 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
           ErrorAside aside;
           on_result_for_c(r, r.frames[r.frames.size() - 2], *current, argument);
         }
+        if (current->hooks) r.functions.sink()->hook_registered(argument);
         if (r.numbers.any()) number_return(r, argument);
         number_raise(r, *current);
         frame->f_trace_opcodes = current->saved_trace_opcodes;
@@ -164,6 +165,21 @@ void fix_parameters(Recording& r, const _PyInterpreterFrame* f) {
   for (int i = 0; i < f->f_code->co_nlocalsplus; ++i) r.numbers.fix_in(f->localsplus[i]);
 }
 
+// t.register_hook(hook), taken as a whole.
+void register_tensor_hook(Recording& r, Frame& frame) {
+  const _PyInterpreterFrame* f = frame.frame;
+  PyObject* tensor = f->f_code->co_argcount == 2 ? f->localsplus[0] : nullptr;
+  PyObject* hook = tensor != nullptr ? f->localsplus[1] : nullptr;
+  if (hook == nullptr || !is_tensor(tensor) || !r.functions.can_record())
+    return r.refuse("registers a hook on a tensor");
+  const std::string why = why_no_hook(r, hook);
+  if (!why.empty()) return r.refuse(why);
+  const std::string refusal =
+      r.functions.sink()->tensor_hooked(tensor, hook, text_of(f->f_code->co_name));
+  if (!refusal.empty()) return r.refuse(refusal);
+  frame.hooks = true;
+}
+
 // A frame begins: its function is guarded and, where C code called it, so is what made C choose it.
 void on_frame(Recording& r, PyFrameObject* object) {
   _PyInterpreterFrame* f = object->f_frame;
@@ -205,6 +221,7 @@ void on_frame(Recording& r, PyFrameObject* object) {
       std::string name = text_of(reinterpret_cast<PyFunctionObject*>(function)->func_module) + "." +
                          text_of(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
       if (model.callee == Callee::Refuse) r.refuse("calls " + name + ": " + model.reason);
+      if (model.callee == Callee::TensorHook) register_tensor_hook(r, entered);
       if (model.callee == Callee::Io) {
         PyRef arguments = PyRef::steal(PyTuple_New(code->co_argcount));
         for (int i = 0; i < code->co_argcount; ++i) {

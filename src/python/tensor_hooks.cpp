@@ -1,0 +1,75 @@
+// Hooks on tensors, while a call is recorded (functions.h).
+#include <ATen/core/Tensor.h>
+
+#include "functions.h"
+#include "ir/errors.h"
+#include "structure.h"
+
+namespace fulgurite::python {
+namespace {
+
+// Whether the hook is gone again.
+bool is_removed(PyObject* handle) {
+  PyRef reference = PyRef::steal(PyObject_GetAttrString(handle, "hooks_dict_ref"));
+  PyRef dict = reference ? PyRef::steal(PyObject_CallNoArgs(reference.get())) : PyRef();
+  PyRef id = dict ? PyRef::steal(PyObject_GetAttrString(handle, "id")) : PyRef();
+  const int found = id && dict.get() != Py_None ? PySequence_Contains(dict.get(), id.get()) : 0;
+  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  return found <= 0;
+}
+
+}  // namespace
+
+std::string FunctionCalls::tensor_hooked(PyObject* tensor, PyObject* hook,
+                                         const std::string& method) {
+  const at::Tensor& t = tensor_of(tensor);
+  const bool accumulated = method == "register_post_accumulate_grad_hook";
+  TensorHook h{accumulated ? TensorHook::Kind::Accumulated : TensorHook::Kind::Gradient,
+               PyRef::borrow(tensor), PyRef::borrow(hook)};
+  if (!is_plain_tensor(tensor)) return "registers a hook on a tensor subclass";
+  if (t.requires_grad() && !t.is_leaf()) {
+    if (recorder_.is_made_here(t)) {
+      h.boundary = recorder_.note_boundary(t);
+    } else {
+      h.history = t.grad_fn();
+    }
+  }
+  hooks.push_back(std::move(h));
+  return "";
+}
+
+void FunctionCalls::hook_registered(PyObject* handle) {
+  if (handle == nullptr) {
+    hooks.pop_back();
+  } else {
+    hooks.back().handle = PyRef::borrow(handle);
+  }
+}
+
+void FunctionCalls::grad_retained(PyObject* tensor) {
+  const at::Tensor& t = tensor_of(tensor);
+  if (!t.requires_grad() || t.is_leaf()) return;
+  for (const TensorHook& h : hooks)
+    if (h.kind == TensorHook::Kind::Retain && h.tensor.get() == tensor) return;
+  TensorHook h{TensorHook::Kind::Retain, PyRef::borrow(tensor), {}};
+  if (!recorder_.is_made_here(t)) h.history = t.grad_fn();
+  hooks.push_back(std::move(h));
+}
+
+void FunctionCalls::settle_hooks() {
+  std::erase_if(hooks, [](const TensorHook& h) { return h.handle && is_removed(h.handle.get()); });
+  for (const TensorHook& h : hooks) {
+    const at::Tensor& t = tensor_of(h.tensor.get());
+    if (h.history && (h.history != t.grad_fn() || recorder_.is_written_with_grad(t)))
+      throw fulgurite::Refusal(
+          "FG-193", "hooks are registered on a tensor from outside that the call writes");
+  }
+}
+
+void FunctionCalls::place_retained(TensorHook& hook) {
+  const at::Tensor& t = tensor_of(hook.tensor.get());
+  if (hook.kind == TensorHook::Kind::Retain && recorder_.is_made_here(t))
+    hook.boundary = recorder_.note_boundary(t);
+}
+
+}  // namespace fulgurite::python
