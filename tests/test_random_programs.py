@@ -17,7 +17,7 @@ from helpers import forked, programs, run_program
 from helpers.expected import tidy
 from helpers.minimize import minimize
 
-FIXED = 1000
+FIXED = 5000
 CHUNK = 250
 FRESH = int(os.environ.get("FULGURITE_TEST_SEEDS", "0"))
 KEPT = sorted(glob.glob(os.path.join(os.path.dirname(__file__), "programs", "*.py")))

@@ -257,13 +257,12 @@ bool serve(JitFunction::State& s, const api::Given& given, const run::Modes& now
   return true;
 }
 
-// Why the call is not recorded although its data go a way that no program knows; "" if it is. A tree
-// that is full loses a branch now and then, so that it follows what the data do.
+// Why the call is not recorded although its data go a way that no program knows; "" if it is. A
+// tree that is full loses a branch now and then, so that it follows what the data do.
 std::string too_many_branches(JitFunction::State& s, const api::Entry& left) {
   if (left.tree()->size() < s.options.max_branches) return "";
   if (left.tree()->turn_away()) {
-    std::erase(s.entries,
-               std::static_pointer_cast<api::Entry>(left.tree()->used_longest_ago()));
+    std::erase(s.entries, std::static_pointer_cast<api::Entry>(left.tree()->used_longest_ago()));
     return "";
   }
   return "data take more than " + std::to_string(s.options.max_branches) +

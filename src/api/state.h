@@ -73,7 +73,7 @@ struct JitFunction::State {
 
   std::mutex mutex;  // for all below; held while guards are checked, never while a program runs
   std::vector<std::shared_ptr<api::Entry>> entries;  // most recently used first
-  std::uint64_t clock = 0;  // of Entry::last_used
+  std::uint64_t clock = 0;                           // of Entry::last_used
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   std::vector<Fallback> fallbacks;

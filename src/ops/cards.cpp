@@ -54,7 +54,6 @@ const std::vector<Card>& cards() {
       {"aten::detach_", kCutsGradient | kIdentity},
       {"fulgurite::data", kCutsGradient | kIdentity},
       {"aten::alias", kIdentity},
-      {"aten::view.dtype", kCutsGradient},
       {"aten::select", kNone, {}, -1, nullptr, "aten::select_scatter"},
       {"aten::slice", kNone, {}, -1, nullptr, "aten::slice_scatter"},
       {"aten::diagonal", kNone, {}, -1, nullptr, "aten::diagonal_scatter"},

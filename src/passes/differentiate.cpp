@@ -414,12 +414,12 @@ class Differentiator {
       throw Refusal("FG-180", what +
                                   " without a change of its version: eager's backward goes on with "
                                   "what was written, so the call stays with eager");
-    ValueId cotangent = kNoValue;
-    for (ValueId r : results)
-      if (r != kNoValue && active_[r] && cotangent_[r] != kNoValue) cotangent = cotangent_[r];
-    for (size_t a : rule.gradients_of)
-      accumulate(arguments[a], emit(overwritten, {Arg(cotangent), Arg(IValue(what))},
-                                    in_.value(arguments[a]).tensor()));
+    for (ValueId r : results) {
+      if (r == kNoValue || !active_[r] || cotangent_[r] == kNoValue) continue;
+      for (size_t a : rule.gradients_of)
+        accumulate(arguments[a], emit(overwritten, {Arg(cotangent_[r]), Arg(IValue(what))},
+                                      in_.value(arguments[a]).tensor()));
+    }
   }
 
   bool to_read_;

@@ -352,7 +352,9 @@ class Functionalizer {
     if (vars_[changed].requires_grad_set && !vars_.storage(vars_[changed]).visible)
       throw Refusal("FG-154", bind.op.id() + " after requires_grad_()");
     views_of_changes_.back()->grad_mode = bind.grad_mode || keeps_history(bind);
-    vars_.mark_changed(changed, 2 * static_cast<int64_t>(e_.b.trace().binds.size()) - 1);
+    // Its version counter moves; not that of what is detached.
+    if (!ops::cuts_gradient(*functional))
+      vars_.mark_changed(changed, 2 * static_cast<int64_t>(e_.b.trace().binds.size()) - 1);
     view(*views_of_changes_.back());
     const auto result = std::get<ValueId>(bind.results[0]);
     if (result == kNoValue || vars_.of(result) < 0) return;

@@ -44,7 +44,8 @@ bool MemoryUse::dies_in(const Trace& t, size_t i, ValueId id) {
 
 namespace {
 
-// Which values are a part of the memory that they are in: select, slice, ...
+// Which values are a part of the memory that they are in (select, slice, ...), or others than it
+// holds (conj).
 std::vector<bool> parts_of_memory(const Trace& t) {
   std::vector<bool> part(t.values.size(), false);
   for (const Bind& b : t.binds) {
@@ -54,7 +55,7 @@ std::vector<bool> parts_of_memory(const Trace& t) {
       for_each_result(b, [&](ValueId r) {
         if (t.value(r).is_tensor() && t.value(r).tensor().numel() != t.value(a).tensor().numel())
           part[r] = true;
-        part[r] = part[r] || part[a];
+        part[r] = part[r] || part[a] || ops::inverse_of_value_view(b.op) != nullptr;
       });
     });
   }

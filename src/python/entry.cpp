@@ -127,7 +127,7 @@ std::vector<std::string> Entry::places() const {
     places.push_back("number " + (n.argument >= 0 ? "argument " + std::to_string(n.argument)
                                   : n.slot >= 0   ? slot(n.slot)
                                                   : "fact " + std::to_string(python.number_of(
-                                                                  static_cast<size_t>(n.guard)))));
+                                                                static_cast<size_t>(n.guard)))));
   }
   return places;
 }

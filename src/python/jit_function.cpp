@@ -86,7 +86,8 @@ PyObject* after_exception(JitState& state, const Serving& serving, PyObject* con
   }
   PyObject* result = call_eagerly(state, args, nargsf, kwnames);
   if (result != nullptr) {
-    state.fall_back("FG-208", "the compiled program raised where eager did not: " + serving.error());
+    state.fall_back("FG-208",
+                    "the compiled program raised where eager did not: " + serving.error());
     state.entries.remove(entry.get());
   }
   return result;

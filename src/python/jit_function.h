@@ -25,7 +25,7 @@ struct JitOptions {
   bool functional_leaves = false;   // leaf_inplace="functional"
   bool write_back_at_once = false;  // skip_inplace_functionalization
   size_t max_entries = 256;
-  size_t max_branches = 128;  // programs behind one set of guards, told apart by data
+  size_t max_branches = 128;          // programs behind one set of guards, told apart by data
   exec::ExecutorList executors = {};  // in order; complete (exec/registry.h)
 };
 

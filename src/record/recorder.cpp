@@ -36,8 +36,16 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   const bool switched = c10::InferenceMode::is_enabled() != ambient_inference;
   if (ambient_inference && (switched || c10::GradMode::is_enabled()))
     refuse("FG-132", "inference mode is left inside the function, which is not compiled yet");
+  const size_t count = schema.arguments().size();
+  if (c10::InferenceMode::is_enabled() && ops::shares_memory_secretly(op)) {
+    const IValue& of = (*stack)[stack->size() - count];
+    if (of.isTensor() && !of.toTensor().is_inference())
+      refuse("FG-132", op.id() +
+                           " in inference mode of a tensor from outside of it, which shares its "
+                           "version counter");
+  }
   if (open_written_leaves(op, *stack)) {
-    use_opened_leaves(stack, schema.arguments().size());
+    use_opened_leaves(stack, count);
     if (ops::writes_out_argument(op)) return write_out_arguments(op, stack);
   }
   zero_unwritten(op, *stack);
@@ -52,7 +60,7 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
     values[id].constant = t.detach().clone();
     p.bind.args.emplace_back(id);
   } else {
-    p.bind.args = arguments(*stack, schema.arguments().size());
+    p.bind.args = arguments(*stack, count);
   }
   if (changes_given_tensor(op, *stack))
     refuse("FG-140",
@@ -63,7 +71,8 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   // A user's rule saves what it needs out of sight.
   const bool ruled = by_rule(op, stack);
   const bool key_stays_on = !ruled && schema.is_mutable() && c10::GradMode::is_enabled();
-  const bool gives_history = ruled || (key_stays_on && any_requires_grad(*stack, schema));
+  const bool gives_history =
+      ruled || (key_stays_on && !ops::cuts_gradient(op) && any_requires_grad(*stack, schema));
   size_t index = binds.size();
   if (!key_stays_on) binds.push_back(p);
   if (!ruled) {

@@ -243,7 +243,8 @@ struct Recorder::Impl {
             continue;
           const bool same_history = values[*i].tensor().requires_grad == t.requires_grad() ||
                                     written_with_grad.count(storage) > 0;
-          if (facts[*i].version_counter == counter && same_history) {
+          // Tensors of inference mode have no counter to tell them apart by.
+          if (counter != nullptr && facts[*i].version_counter == counter && same_history) {
             by_impl[impl] = *i;
             known_by_memory.insert(impl);
             weak_tensors.emplace_back(t.getIntrusivePtr());

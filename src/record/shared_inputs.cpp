@@ -32,6 +32,12 @@ std::vector<SharedInput> Recorder::Impl::shared_inputs() {
       base = g.base;
       of = g.value;
     }
+    const bool one_base = std::all_of(group.begin(), group.end(), [&](const Given& g) {
+      return g.base.is_same(group.front().base);
+    });
+    if (!base.defined() && !one_base && written_with_grad.count(facts[group.front().value].storage))
+      refuse("FG-151",
+             "inputs share memory that gets a history, and they are not all views of one tensor");
     if (several || (base.defined() && !is_plain(base))) base = at::Tensor();
     if (base.defined() && std::none_of(group.begin(), group.end(),
                                        [&](const Given& g) { return g.tensor.is_same(base); })) {
@@ -41,7 +47,7 @@ std::vector<SharedInput> Recorder::Impl::shared_inputs() {
     }
     for (const Given& g : group) {
       SharedInput s{g.value};
-      s.is_base = base.defined() && g.tensor.is_same(base);
+      s.is_base = g.tensor.is_same(base.defined() || !one_base ? base : g.base);
       s.is_view = base.defined() && !s.is_base && g.base.is_same(base);
       s.own_version = base.defined() && facts[g.value].version_counter !=
                                             version_counter_of(base.unsafeGetTensorImpl());

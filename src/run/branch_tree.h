@@ -66,7 +66,8 @@ class BranchTree : public std::enable_shared_from_this<BranchTree> {
   std::shared_ptr<const Handover> handover(const Branch& left, const Interrupted& run,
                                            const Branch& to);
 
-  // Questions that a call has answered otherwise than a program expects: that program is not for it.
+  // Questions that a call has answered otherwise than a program expects: that program is not for
+  // it.
   struct Answer {
     const BranchTree* tree;
     int32_t asks, answers;

@@ -168,8 +168,7 @@ HistoryPlan history_plan(const passes::Lowered& parts) { return Ordering(parts).
 namespace {
 
 void share_counters(const SameCounter& same, const Frame& frame) {
-  for (auto [id, root] : same)
-    share_version_counter(frame[id].toTensor(), frame[root].toTensor());
+  for (auto [id, root] : same) share_version_counter(frame[id].toTensor(), frame[root].toTensor());
 }
 
 }  // namespace

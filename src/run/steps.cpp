@@ -31,7 +31,8 @@ bool is_exact(const ir::Literal& literal) {
 }
 
 std::string type_text(const ir::Value& v) {
-  if (!v.is_tensor()) return "n" + std::to_string(static_cast<int>(std::get<ir::ScalarKind>(v.type)));
+  if (!v.is_tensor())
+    return "n" + std::to_string(static_cast<int>(std::get<ir::ScalarKind>(v.type)));
   const ir::TensorType& t = v.tensor();
   std::string text = std::to_string(static_cast<int>(t.dtype)) + t.device.str();
   for (int64_t size : t.sizes) text += "," + std::to_string(size);
@@ -95,7 +96,8 @@ class Numbering {
   }
 
  private:
-  // A group of values on one memory matters if somebody writes it, or if two of its values are kept.
+  // A group of values on one memory matters if somebody writes it, or if two of its values are
+  // kept.
   void find_memory() {
     std::vector<bool> written(t_.values.size(), false), freed(t_.values.size(), false);
     std::vector<int> kept(t_.values.size(), 0);
@@ -221,15 +223,15 @@ class Numbering {
   void decide(size_t i, const Bind& b) {
     const auto* expected = std::get_if<c10::IValue>(&b.args.at(1));
     if (expected == nullptr) return;
-    const std::string before = out_.decisions.empty()
-                                   ? "first"
-                                   : std::to_string(out_.decisions.back().answers);
+    const std::string before =
+        out_.decisions.empty() ? "first" : std::to_string(out_.decisions.back().answers);
     Decision d{};
     d.step = i;
-    d.asks = numbers_.of("after " + before + " " + b.op.id() + value_text(std::get<ValueId>(b.args[0])));
+    d.asks =
+        numbers_.of("after " + before + " " + b.op.id() + value_text(std::get<ValueId>(b.args[0])));
     const auto& type = b.op.schema().arguments()[1].real_type();
-    d.answers = numbers_.of(
-        answer_text(d.asks, prims::hash_of_found(ir::boxed_constant(*expected, type))));
+    d.answers =
+        numbers_.of(answer_text(d.asks, prims::hash_of_found(ir::boxed_constant(*expected, type))));
     out_.decisions.push_back(d);
   }
 

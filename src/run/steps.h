@@ -37,7 +37,7 @@ struct Step {
   int32_t computes;
   std::vector<std::pair<ir::ValueId, int32_t>> results;    // what registers hold after it
   std::vector<std::pair<ir::ValueId, int32_t>> rewritten;  // others, on memory that it writes
-  bool draws;   // from a random generator, or may do so
+  bool draws;                                              // from a random generator, or may do so
   bool effect;  // it must run although nobody uses its results
 };
 

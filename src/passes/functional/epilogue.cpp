@@ -80,6 +80,9 @@ std::vector<Epilogue::WriteBack> Epilogue::write_backs() {
     if (vars_[i].written_back || !vars_[i].written_directly) continue;
     writes.push_back({i, vars_.read(i)});
   }
+  // Views before their base, which then gives them their history.
+  std::stable_partition(writes.begin(), writes.end(),
+                        [&](const WriteBack& w) { return !vars_[w.variable].is_base; });
   return writes;
 }
 
@@ -213,14 +216,22 @@ ValueId Epilogue::view_of(int v) {
   const bool by_schema =
       var.made_by == nullptr || ops::is_view(var.made_by->op) || var.made_by->op.ns() != "aten";
   if (!var.single || !by_schema) return made_with_others(v, base);
-  // t_, squeeze_, ... of what is no view to autograd (.data) make no view of it.
-  const bool is_view =
-      vars_[var.parent].made_by != nullptr && !ops::cuts_gradient(vars_[var.parent].made_by->op);
-  if (var.change != nullptr && !is_view) {
+  // t_, squeeze_, ... of what is no view to autograd make no view of it.
+  if (var.change != nullptr && !is_view_to_autograd(var.parent)) {
     make_views_taken_before({var.parent, v, v, var.change});
     return made_[v] = again_in_place(*vars_[v].change, v, base);
   }
   return made_[v] = vars_.derive(var, base);
+}
+
+// .data is none, and what has another dtype (view_as_real and the like excepted).
+bool Epilogue::is_view_to_autograd(int v) const {
+  const Variable& var = vars_[v];
+  if (var.made_by == nullptr || ops::cuts_gradient(var.made_by->op)) return false;
+  const auto dtype = [](const Variable& of) {
+    return c10::toRealValueType(of.facts.tensor().dtype);
+  };
+  return var.parent < 0 || dtype(var) == dtype(vars_[var.parent]);
 }
 
 // What the program had from an operator with several results (split, unbind), or on memory that

@@ -48,6 +48,7 @@ class Epilogue {
   void make_views_taken_before(const IdentityChange& change);
   ir::ValueId view_of(int v);
   ir::ValueId again_in_place(const ir::Bind& recorded, int after, ir::ValueId before);
+  bool is_view_to_autograd(int v) const;
   ir::ValueId made_with_others(int v, ir::ValueId base);
   void find_shared_memory();
   int origin(int v) const;

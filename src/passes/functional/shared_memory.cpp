@@ -28,6 +28,7 @@ void Variables::share_memory_of_inputs(const std::vector<record::SharedInput>& s
         throw Refusal("FG-152",
                       "inputs of different dtypes share memory and one of them is written");
     }
+    for (const record::SharedInput& s : shared) vars_[of(s.value)].is_base = s.is_base;
     for (const record::SharedInput& s : shared)
       if (s.is_transformed && vars_[of(s.value)].facts.storage == id)
         throw Refusal("FG-152",

@@ -33,6 +33,7 @@ struct Variable {
   ir::Value facts;                    // type, storage and offset as last recorded
   ir::ValueId input = ir::kNoValue;   // of the functional trace, if it is an input or constant
   bool is_constant = false;
+  bool is_base = false;  // an input of which other inputs are views
   bool is_given() const { return input != ir::kNoValue && !is_constant; }
 
   ir::ValueId current = ir::kNoValue;  // functional value
