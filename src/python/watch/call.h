@@ -58,6 +58,7 @@ class Call {
   void mutate_key();
   bool changes_nothing(PyObject* container, PyObject* item);
   void update();
+  void drop_no_changes(PyObject* dict, PyObject* changes, std::vector<PyObject*>& keys);
   bool passes_items_to_python() const;
   void is_instance();
   void read_instance_checks(PyObject* object, PyObject* types);
