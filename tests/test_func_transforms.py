@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.func import grad, grad_and_value, hessian, jacrev, vjp, vmap
+from torch.func import functional_call, grad, grad_and_value, hessian, jacrev, vjp, vmap
 from torch.utils._pytree import tree_leaves
 
 import fulgurite as fg
@@ -91,3 +91,54 @@ def test_a_number_read_inside_a_transform_is_guarded() -> None:
         x = sign * torch.ones(3)
         assert torch.equal(jitted(x), f(x))
     assert fg.cache_hits(jitted) == 3
+
+
+# ---- modules as functions -------------------------------------------------------------------------------------
+def module() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+
+
+def functional(kind: str, net: torch.nn.Module) -> Callable[..., Any]:
+    def loss(parameters: Any, x: torch.Tensor) -> torch.Tensor:
+        return functional_call(net, parameters, (x,)).square().mean()
+
+    return {
+        "plain": loss,
+        "grad": grad(loss),
+        "of each sample": vmap(grad(loss), (None, 0)),
+        "of each model": vmap(loss, (0, None)),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["plain", "grad", "of each sample", "of each model"])
+def test_a_module_with_other_parameters(kind: str) -> None:
+    net = module()
+    own = list(net.parameters())
+    f = fg.jit(functional(kind, net))
+    reference = functional(kind, module())
+    for i in range(8):
+        parameters = {k: v.detach() * (1 + i / 4) for k, v in net.named_parameters()}
+        if kind == "of each model":
+            parameters = {k: torch.stack([v, v * 2]) for k, v in parameters.items()}
+        x = torch.randn(5, 3)
+        for a, b in zip(
+            tree_leaves(f(parameters, x)), tree_leaves(reference(parameters, x)), strict=True
+        ):
+            assert torch.equal(a, b)
+        assert [id(p) for p in net.parameters()] == [id(p) for p in own]
+    assert fg.cache_hits(f) >= 5, (fg.fallbacks(f), fg.recompiles(f))
+    # What the call consults is guarded, and nothing else.
+    hits = fg.cache_hits(f)
+    net[1].note = "nobody reads this"
+    f(parameters, x)
+    assert fg.cache_hits(f) == hits + 1
+    net[1] = torch.nn.Sigmoid()
+    changed = module()
+    changed[1] = torch.nn.Sigmoid()
+    for a, b in zip(
+        tree_leaves(f(parameters, x)),
+        tree_leaves(functional(kind, changed)(parameters, x)),
+        strict=True,
+    ):
+        assert torch.equal(a, b)

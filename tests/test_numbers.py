@@ -359,6 +359,7 @@ def test_numbers_in_gradients(name):
         assert torch.equal(torch.nan_to_num(w.grad, 7), torch.nan_to_num(v.grad, 7)), a
     if not name.startswith("power") and name != "lerp":
         assert programs(g) <= 7, fg._C._recompiles(g)
+        assert fg.cache_hits(g) >= 10, fg.fallbacks(g)
 
 
 def test_a_branch_on_data_is_guarded_by_its_outcome():
@@ -445,3 +446,56 @@ def test_numbers_that_went_through_containers_do_not_stick_to_none():
 
     g = same_as_eager(f, [(X, 0.1 * i) for i in range(8)])
     assert programs(g) <= 3
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_an_average_over_all_batches(training):
+    """The factor is 1 / number of batches: read out of a tensor of integers, and handed on by a composite."""
+
+    def make():
+        torch.manual_seed(0)
+        return torch.nn.BatchNorm2d(3, momentum=None).train(training)
+
+    eager, module = make(), make()
+    compiled = fg.jit(module)
+    for i in range(8):
+        found, expected = [], []
+        for m, results in ((compiled, found), (eager, expected)):
+            x = (torch.arange(24.0).view(2, 3, 2, 2) * (i + 1)).sin().requires_grad_()
+            y = m(x)
+            (y * y.detach().cos()).sum().backward()
+            results += [y.detach(), x.grad]
+        for m, results in ((module, found), (eager, expected)):
+            results += [m.weight.grad, m.bias.grad, *m.buffers()]
+        for a, b in zip(found, expected, strict=True):
+            assert torch.equal(a, b)
+    assert fg.cache_hits(compiled) >= 6, (fg.fallbacks(compiled), fg.recompiles(compiled))
+
+
+def test_float_of_a_tensor_of_integers():
+    g = fg.jit(lambda x, n: x * (1.0 / float(n)) + float(n) // 2)
+    for n in (1, 2, 7, -3, 2**52 + 1):
+        x, count = torch.ones(2), torch.tensor(n)
+        assert torch.equal(g(x, count), x * (1.0 / float(count)) + float(count) // 2)
+    assert fg.cache_hits(g) == 4, fg.recompiles(g)
+    # Beyond what floats hold exactly it is guarded.
+    for n in (2**53 + 1, 2**53, 2**60 + 3, 2**60 + 2):
+        x, count = torch.ones(2), torch.tensor(n)
+        assert torch.equal(g(x, count), x * (1.0 / float(count)) + float(count) // 2)
+
+
+def test_one_item_of_a_dict_that_holds_other_numbers():
+    for read in ("d.get('last')", "d.pop('last')", "d.setdefault('last', 2.0)"):
+        space = {"d": {"n": 0, "last": 0.5}}
+        exec(
+            "def f(x):\n    d['n'] += 1\n    last = " + read + "\n    d['last'] = d['n'] * 0.5\n"
+            "    return x * last\n",
+            space,
+        )
+        f, d = fg.jit(space["f"]), space["d"]
+        expected = 0.5
+        for n in range(1, 10):
+            assert torch.equal(f(torch.ones(2)), torch.ones(2) * expected)
+            expected = n * 0.5
+            assert d == {"n": n, "last": expected}
+        assert fg.cache_hits(f) >= 5, (fg.fallbacks(f), fg.recompiles(f))

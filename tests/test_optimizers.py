@@ -261,3 +261,27 @@ def test_gradient_scaler() -> None:
         return step, list(net.parameters())
 
     loop(make, 15)
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_lbfgs_with_a_full_history(search: str | None) -> None:
+    """Until its history is full, each step has a program of its own."""
+
+    def make() -> Any:
+        net = network()
+        opt = torch.optim.LBFGS(
+            net.parameters(), lr=0.1, max_iter=1, history_size=2, line_search_fn=search
+        )
+
+        def step(x, y):
+            def closure():
+                opt.zero_grad()
+                loss = ((net(x) - y) ** 2).mean()
+                loss.backward()
+                return loss
+
+            return opt.step(closure).detach()
+
+        return step, list(net.parameters())
+
+    loop(make, 10 if search is None else 3)

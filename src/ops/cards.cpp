@@ -138,6 +138,7 @@ const std::vector<Card>& cards() {
       {"fulgurite::int_le", kEffect},
       {"fulgurite::int_eq", kEffect},
       {"aten::_assert_tensor_metadata", kEffect},
+      {"aten::batch_norm", kHandsOnNumbers},
       {"aten::ctc_loss", kReadsIntegers},
       {"aten::tensor_split.tensor_indices_or_sections", kReadsIntegers},
       {"aten::lstm.data", kReadsIntegers},

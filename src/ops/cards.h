@@ -24,13 +24,14 @@ enum Trait : uint32_t {
   kReadsIntegers = 1 << 10,  // a composite that reads an integer tensor without an operator for it
   kNoVersionBump = 1 << 11,  // writes arguments without bumping their versions
   kGradientChecksData = 1 << 12,  // and raises for some
-  kShapeByMasks = 1 << 13,  // of those with a data-dependent shape: only if an index is a mask
-  kPermutes = 1 << 9,       // a permutation of dimensions by argument 1
-  kKeepsTensors = 1 << 14,  // may hold on to its arguments and results
-  kValueGuard = 1 << 15,    // abandons the run unless a value is the one that was recorded
-  kKeepsOffset = 1 << 16,   // the result has the storage offset of argument 0
-  kOwnHistory = 1 << 18,    // results get their history from a step of the call, not from a rule
-  kSharesMemory = 1 << 17,  // results are on the memory of argument 0, unknown to autograd
+  kPermutes = 1 << 9,         // a permutation of dimensions by argument 1
+  kShapeByMasks = 1 << 13,    // of those with a data-dependent shape: only if an index is a mask
+  kKeepsTensors = 1 << 14,    // may hold on to its arguments and results
+  kValueGuard = 1 << 15,      // abandons the run unless a value is the one that was recorded
+  kKeepsOffset = 1 << 16,     // the result has the storage offset of argument 0
+  kSharesMemory = 1 << 17,    // results are on the memory of argument 0, unknown to autograd
+  kOwnHistory = 1 << 18,      // results get their history from a step of the call, not from a rule
+  kHandsOnNumbers = 1 << 19,  // a composite that only gives its floats to a part, by their names
 };
 
 struct Card {

@@ -147,6 +147,7 @@ bool is_pure(const ir::Op& op) { return !has_effect(op) && !has_trait(op, kUnini
 bool gradient_checks_data(const ir::Op& op) { return has_trait(op, kGradientChecksData); }
 bool is_value_guard(const ir::Op& op) { return has_trait(op, kValueGuard); }
 bool reads_integers(const ir::Op& op) { return has_trait(op, kReadsIntegers); }
+bool hands_on_numbers(const ir::Op& op) { return has_trait(op, kHandsOnNumbers); }
 bool bumps_versions(const ir::Op& op) {
   return op.schema().is_mutable() && !has_trait(op, kNoVersionBump);
 }

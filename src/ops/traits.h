@@ -37,6 +37,9 @@ bool is_value_guard(const ir::Op& op);
 // where none of its parts takes that tensor. What it writes without an operator comes of such
 // integers, of numbers among its arguments, and of shapes.
 bool reads_integers(const ir::Op& op);
+// A composite that looks at none of its floats, but gives each to one of its parts, as the argument
+// of the same name.
+bool hands_on_numbers(const ir::Op& op);
 // Its writes bump the version counters of what it writes, as they do for in-place operators.
 bool bumps_versions(const ir::Op& op);
 // Operators of the profiler: no part of any program.

@@ -22,6 +22,7 @@
 #include "passes/explicit_rules.h"
 #include "passes/functionalize.h"
 #include "passes/infer.h"
+#include "passes/number_rules.h"
 #include "record/recorder.h"
 
 namespace fulgurite::passes {
@@ -126,29 +127,44 @@ ir::TracePtr moved(const Trace& t, c10::Device device) {
   return b.finish();
 }
 
-// Sample masks are all false. Where the shape of the result depends on them, as many elements are
-// set as give the shape that was recorded.
+// Does the operator run on the samples, and (where its shape depends on them) give the recorded
+// shape?
+bool suits(const Bind& separate, const std::vector<IValue>& samples, const ir::Dims* wanted) {
+  torch::jit::Stack stack;
+  ir::push_arguments(separate, samples, stack);
+  try {
+    separate.op.handle().callBoxed(&stack);
+  } catch (const c10::Error&) {
+    return false;
+  }
+  if (wanted == nullptr) return true;
+  const auto sizes = stack.at(0).toTensor().sizes();
+  return std::equal(sizes.begin(), sizes.end(), wanted->begin(), wanted->end());
+}
+
+// Sample masks are all false. Where shapes depend on them, that of the result (`x[mask]`) or that
+// of another argument (`x[mask] = values`), as many elements are set as give the recorded one.
 void fill_masks(const Trace& trace, const Bind& bind, const Bind& separate,
                 const std::vector<IValue>& samples) {
-  if (!ops::has_data_dependent_shape(bind.op)) return;
   std::vector<at::Tensor> masks;
-  for (const IValue& v : samples)
-    if (v.toTensor().scalar_type() == at::kBool && v.toTensor().is_cpu())
-      masks.push_back(v.toTensor());
+  ir::Dims counts;
+  for (const IValue& v : samples) {
+    const at::Tensor& t = v.toTensor();
+    if (t.scalar_type() == at::kBool && t.is_cpu() && t.is_contiguous()) masks.push_back(t);
+    counts.insert(counts.end(), t.sizes().begin(), t.sizes().end());
+  }
   const auto results = tensor_results(trace, bind);
   if (masks.empty() || results.empty() || results[0] == kNoValue) return;
-  const ir::Dims& wanted = trace.value(results[0]).tensor().sizes;
+  const ir::Dims* wanted = nullptr;
+  if (ops::has_data_dependent_shape(bind.op)) {
+    wanted = &trace.value(results[0]).tensor().sizes;
+    counts = *wanted;
+  }
   at::NoGradGuard no_grad;
-  for (const int64_t count : wanted) {
-    for (at::Tensor& mask : masks) {
-      if (!mask.is_contiguous()) return;
-      mask.zero_().view(-1).slice(0, 0, count).fill_(true);
-    }
-    torch::jit::Stack stack;
-    ir::push_arguments(separate, samples, stack);
-    bind.op.handle().callBoxed(&stack);
-    const auto sizes = stack.at(0).toTensor().sizes();
-    if (std::equal(sizes.begin(), sizes.end(), wanted.begin(), wanted.end())) return;
+  if (suits(separate, samples, wanted)) return;
+  for (const int64_t count : counts) {
+    for (at::Tensor& mask : masks) mask.zero_().view(-1).slice(0, 0, count).fill_(true);
+    if (suits(separate, samples, wanted)) return;
   }
 }
 
@@ -302,6 +318,7 @@ std::vector<ValueId> tensor_results(const Trace& trace, const Bind& bind) {
 std::shared_ptr<const Rule> derive(const Trace& trace, const Bind& bind,
                                    const std::vector<const ir::TensorType*>& cotangents,
                                    const std::vector<bool>& wanted) {
+  if (has_varying_number(trace, bind)) return derive_with_numbers(trace, bind, cotangents, wanted);
   if (auto rule = explicit_rule(trace, bind, cotangents, wanted)) return rule;
   if (ops::gradient_checks_data(bind.op))
     throw Refusal("FG-178", bind.op.id() + ": its gradient formula checks the data");

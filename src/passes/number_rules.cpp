@@ -219,6 +219,37 @@ Trace small_trace(const std::vector<ir::Value>& values, Bind& moved) {
 
 }  // namespace
 
+namespace {
+
+// What is left of a bind whose schema hides what it writes: an operator that returns that as well.
+// `argument` becomes the place of the same argument there.
+std::optional<Bind> without_writes(const Bind& bind, const std::vector<ir::Value>& values,
+                                   size_t& argument) {
+  if (!ops::is_mutable(bind.op)) return bind;
+  const auto functional = ops::functional_variant(bind.op);
+  if (!functional || bind.op.schema().is_mutable()) return std::nullopt;
+  Bind pure = bind;
+  pure.op = functional->op;
+  pure.args.clear();
+  size_t place = functional->argument_of.size();
+  for (size_t i = 0; i < functional->argument_of.size(); ++i) {
+    const auto from = static_cast<size_t>(functional->argument_of[i]);
+    if (from == argument) place = i;
+    pure.args.push_back(bind.args[from]);
+  }
+  argument = place;
+  for (size_t i : ops::written_arguments(bind)) {
+    const auto* id = std::get_if<ValueId>(&bind.args[i]);
+    if (id == nullptr || *id == kNoValue || values[static_cast<size_t>(*id)].tensor().requires_grad)
+      return std::nullopt;
+    pure.results.emplace_back(*id);  // a value like it
+  }
+  return pure.results.size() == pure.op.schema().returns().size() ? std::optional(pure)
+                                                                  : std::nullopt;
+}
+
+}  // namespace
+
 bool has_varying_number(const Trace& trace, const Bind& bind) {
   return !numbers_of(trace, bind).empty();
 }
@@ -243,10 +274,13 @@ std::shared_ptr<const Rule> derive_with_numbers(
 std::optional<std::vector<IValue>> excluded_numbers(const Bind& bind,
                                                     const std::vector<ir::Value>& values,
                                                     size_t argument) {
-  if (ops::is_mutable(bind.op) || rules::find(bind.op)) return std::nullopt;
   const auto* recorded = std::get_if<IValue>(&bind.args[argument]);
   if (recorded == nullptr || !(recorded->isInt() || recorded->isDouble())) return std::nullopt;
-  Bind moved = bind;
+  const auto pure = without_writes(bind, values, argument);
+  if (!pure || rules::find(bind.op) || rules::find(pure->op) ||
+      argument >= pure->op.schema().arguments().size())
+    return std::nullopt;
+  Bind moved = *pure;
   const Trace t = small_trace(values, moved);
   const auto kind = recorded->isInt() ? ScalarKind::Int : ScalarKind::Float;
   const std::vector<Place> places{{argument, 0, kind}};

@@ -130,6 +130,13 @@ bool has_constant_number(const Bind& bind) {
   return false;
 }
 
+std::string name_of(const ir::Op& op, const NumberPlace& place) {
+  const auto& formal = op.schema().arguments();
+  if (place.is_operand || place.position < 0) return place.keyword;
+  const auto k = static_cast<size_t>(place.position);
+  return k < formal.size() ? formal[k].name() : "";
+}
+
 std::optional<size_t> argument_of(const Bind& bind, const std::vector<ir::Value>& values,
                                   const NumberPlace& place, const IValue& value) {
   const auto& formal = bind.op.schema().arguments();

@@ -93,6 +93,8 @@ bool has_gradient(const ir::Bind& bind, const std::vector<ir::Value>& values);
 // The argument of `bind` that the number at `place` became; nothing if that is not beyond doubt.
 std::optional<size_t> argument_of(const ir::Bind& bind, const std::vector<ir::Value>& values,
                                   const NumberPlace& place, const c10::IValue& value);
+// The name of the argument of `op` at that place; "" if there is none.
+std::string name_of(const ir::Op& op, const NumberPlace& place);
 // Whether an argument of the bind is a constant number (dtypes, sizes and the like are none).
 bool has_constant_number(const ir::Bind& bind);
 bool same_number(const c10::IValue& a, const c10::IValue& b);

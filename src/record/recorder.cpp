@@ -205,6 +205,37 @@ bool Recorder::Impl::may_vary_in_gradient(size_t index, size_t argument, int nod
   return true;
 }
 
+// For a composite that gives its numbers to its parts. False: it is not known to.
+bool Recorder::Impl::hand_on_numbers(Mark since, const std::vector<NumberPlace>& places) {
+  if (since.regions >= regions.size() || !ops::hands_on_numbers(regions[since.regions].op))
+    return false;
+  struct Found {
+    size_t bind, argument;
+  };
+  std::vector<Found> found;
+  for (const NumberPlace& place : places) {
+    const std::string name = name_of(regions[since.regions].op, place);
+    size_t takers = 0;
+    for (size_t i = since.binds; i < binds.size(); ++i) {
+      if (binds[i].dead) continue;
+      if (binds[i].bind.region < static_cast<int32_t>(since.regions)) return false;
+      const NumberPlace named{place.node, -1, name, place.element};
+      const auto argument = argument_of(binds[i].bind, values, named, numbers.value(place.node));
+      if (!argument) continue;
+      ++takers;
+      found.push_back({i, *argument});
+    }
+    if (takers != 1) return false;
+  }
+  for (size_t k = 0; k < places.size(); ++k)
+    if (!may_vary_in_gradient(found[k].bind, found[k].argument, places[k].node)) return false;
+  for (size_t k = 0; k < places.size(); ++k)
+    numbers.use(found[k].bind, found[k].argument, places[k].element, places[k].node);
+  // Its own arguments would show the recorded numbers.
+  for (size_t g = since.regions; g < regions.size(); ++g) region_dead[g] = true;
+  return true;
+}
+
 void Recorder::use_numbers(Mark since, const std::vector<NumberPlace>& places) {
   Impl& r = *impl_;
   // The operator is the last one; before it an autograd kernel may have cloned what it saves.
@@ -221,6 +252,7 @@ void Recorder::use_numbers(Mark since, const std::vector<NumberPlace>& places) {
       plain = plain && !has_constant_number(r.binds[i].bind);
     }
   }
+  if (r.hand_on_numbers(since, places)) return;
   for (const NumberPlace& place : places) {
     std::optional<size_t> argument;
     const bool literal = place.element < 0 && (place.position == 0 || place.keyword == "data") &&

@@ -28,6 +28,12 @@ SERVED = {
     "attribute_past_setattr": "class C:\n    def __setattr__(s, n, v): object.__setattr__(s, n, v)\no = C(); o.t = torch.zeros(2)\ndef f(x):\n    o.t = o.t + x.mean()\n    return o.t\ndef state(): return o.t",
     "attribute_dict": "o = Box(t=torch.zeros(2))\ndef f(x):\n    o.__dict__['t'] = o.t + x.mean()\n    return x\ndef state(): return o.t",
     "two_attributes": "o = Box(a=torch.zeros(2), b=torch.ones(2))\ndef f(x):\n    o.a, o.b = o.b, o.a + x.mean()\n    return o.a + o.b\ndef state(): return o.a, o.b",
+    "attribute_put_back": "o = Box(mode='a')\ndef f(x):\n    o.mode = 'b'\n    y = x * len(o.mode)\n    o.mode = 'a'\n    return y\ndef state(): return o.mode",
+    "tensor_put_back": "o = Box(w=torch.ones(3))\ndef f(x):\n    w = o.w\n    o.w = x\n    y = o.w * 2\n    o.w = w\n    return y + o.w\ndef state(): return o.w",
+    "item_put_back_among_others": "d = {'a': 1, 'b': 2}\ndef f(x):\n    a = d['a']\n    d['a'] = x\n    d['c'] = d['a'] + 1\n    d['a'] = a\n    return d['c']\ndef state(): return d, list(d)",
+    "item_deleted_and_put_back": "d = {'a': 1, 'b': 2}\ndef f(x):\n    a = d['a']\n    del d['a']\n    d['a'] = a\n    return x + 1\ndef state(): return d, list(d)",
+    "number_that_comes_out_the_same": "o = Box(n=4)\ndef args(i):\n    o.n = 4 if i < 2 else i\n    return (torch.ones(2) * i,)\ndef f(x):\n    o.n = o.n * 2 - 4\n    return x * 2\ndef state(): return o.n",
+    "mode_of_a_module": "torch.manual_seed(0); m = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))\ndef f(x):\n    m.eval()\n    y = m(x)\n    m.train()\n    return y\ndef state(): return m.training, m[1].training",
     "class_attribute": "class C: last = None\ndef f(x):\n    C.last = x * 3\n    return x\ndef state(): return C.last",
     "class_counter": "class C: n = 0\ndef f(x):\n    C.n += 1\n    return x * 2\ndef state(): return C.n",
     "function_attribute": "def f(x):\n    g.calls += 1\n    return x * 2\ndef g(): pass\ng.calls = 0\ndef state(): return g.calls",
@@ -126,6 +132,6 @@ SERVED = {
 REFUSED = {
     "a_generator_is_stored": ("o = Box()\ndef f(x):\n    o.g = (i for i in range(2))\n    return x * 2\ndef state(): return list(o.g)", "].g"),
     "an_attribute_of_a_tensor": ("t = torch.ones(2)\ndef f(x):\n    t.tag = 1\n    return x * 2\ndef state(): return t.tag", "tag"),
-    "print": ("def f(x):\n    print(end='')\n    return x * 2\ndef state(): return None", "print"),
+    "print": ("def f(x):\n    print(x, end='')\n    return x * 2\ndef state(): return None", "print"),
     "finalizer": ("class C:\n    def __del__(s): pass\no = Box()\ndef f(x):\n    o.c = C()\n    return x * 2\ndef state(): return None", "cannot be made again"),
 }  # fmt: skip

@@ -58,6 +58,7 @@ class Call {
   void mutate_key();
   bool changes_nothing(PyObject* container, PyObject* item);
   void update();
+  void drop_no_changes(PyObject* dict, PyObject* changes, std::vector<PyObject*>& keys);
   bool passes_items_to_python() const;
   void is_instance();
   void read_instance_checks(PyObject* object, PyObject* types);
@@ -65,6 +66,9 @@ class Call {
   void take_id(PyObject* object);
   void mark_warning_registry();
   bool warn();
+  bool prints();
+  bool print_options(PyObject* (&options)[4]) const;
+  void writes_text(PyObject* stream, PyObject* text, bool flush);
   bool warning_arguments(PyObject*& message, PyObject*& category, Py_ssize_t& stacklevel) const;
   bool reads_elements();
   bool accumulates() const;

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "streams.h"
+
 namespace fulgurite::python::watching {
 
 void Call::apply(const CalleeModel& model) {
@@ -143,9 +145,9 @@ void Call::apply(const CalleeModel& model) {
       return;
     case Callee::Io: {
       for (size_t i = explicit_from_; i < a_.size(); ++i) {
-        if (a_[i] && !is_tensor(a_[i])) r_.read_all(a_[i], true);
+        if (a_[i] && !is_tensor(a_[i]) && !is_plain_stream(a_[i])) r_.read_all(a_[i], true);
       }
-      if (warn()) return;
+      if (warn() || prints()) return;
       if (name().starts_with("_warnings.")) mark_warning_registry();
       r_.effect(EffectKind::Io, callee_, arguments_.keywords, tuple_of(a_, explicit_from_).get(),
                 "calls " + name());
@@ -261,6 +263,17 @@ bool Call::changes_nothing(PyObject* container, PyObject* item) {
   return true;
 }
 
+// Items that are there already; what makes them no change is recorded.
+void Call::drop_no_changes(PyObject* dict, PyObject* changes, std::vector<PyObject*>& keys) {
+  std::erase_if(keys, [&](PyObject* key) {
+    PyObject* value = dict_lookup(changes, key, nullptr);
+    if (!r_.is_no_change(dict_lookup(dict, key, nullptr), value)) return false;
+    r_.read_dict(dict, key);
+    PyDict_DelItem(changes, key);
+    return true;
+  });
+}
+
 // dict.update with a dict and keywords changes exactly their keys.
 void Call::update() {
   PyObject* dict = argument(0);
@@ -290,13 +303,15 @@ void Call::update() {
   for (size_t i = 0; i < named; ++i) keys.push_back(PyTuple_GET_ITEM(arguments_.names, i));
   if (arguments_.keywords) add_keys(arguments_.keywords);
   if (!exact) return r_.mutate(dict, method_name(), tuple_of(a_, 1).get());
-  for (PyObject* key : keys) r_.mark_written(dict, key);
   PyRef changes = PyRef::steal(PyDict_New());
   for (size_t i = 1; i < positional; ++i) PyDict_Update(changes.get(), a_[i]);
   for (size_t i = 0; i < named; ++i) {
     PyDict_SetItem(changes.get(), PyTuple_GET_ITEM(arguments_.names, i), a_[positional + i]);
   }
   if (arguments_.keywords) PyDict_Update(changes.get(), arguments_.keywords);
+  drop_no_changes(dict, changes.get(), keys);
+  if (keys.empty()) return;
+  for (PyObject* key : keys) r_.mark_written(dict, key);
   PyRef value = PyRef::steal(PyTuple_Pack(1, changes.get()));
   PyRef how = PyRef::steal(PyUnicode_FromString("update"));
   r_.effect(EffectKind::Mutate, dict, how.get(), value.get(), "calls " + r_.path(dict) + ".update");

@@ -5,6 +5,7 @@
 
 #include <internal/pycore_long.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "opcodes.h"
@@ -196,6 +197,17 @@ bool read_elements(NumberWatch& n, PyObject* tensor, PyObject* result) {
   return true;
 }
 
+// float(t) of a tensor of integers.
+int read_whole(NumberWatch& n, const NumberStep& step, PyObject* result) {
+  constexpr double kMostExact = 9007199254740992.0;
+  if (!PyFloat_CheckExact(result) || !(std::fabs(PyFloat_AS_DOUBLE(result)) < kMostExact))
+    return -1;
+  const PyRef read = PyRef::steal(PyLong_FromDouble(PyFloat_AS_DOUBLE(result)));
+  if (!read) PyErr_Clear();
+  const int node = read ? n.sink()->read(step.since, read.get()) : -1;
+  return node >= 0 ? n.sink()->calculate("float_of", node, -1, result) : -1;
+}
+
 // A tuple whose numbers nobody else has, in the place of one from outside.
 void replace_in_tuple(NumberWatch& n, PyObject*& place, const std::vector<int>& nodes) {
   PyRef fresh = PyRef::steal(PyTuple_New(PyTuple_GET_SIZE(place)));
@@ -238,8 +250,14 @@ void number_result(Recording& r, Frame& frame) {
   if (result == nullptr) return n.fix(step->nodes);
   switch (step->kind) {
     case NumberStep::Kind::Read:
-      if (!is_number_object(result) || step->delegated) return;
-      if (const int node = n.sink()->read(step->since, result); node >= 0) take(node);
+      if (!is_number_object(result) || step->delegated) return;  // (a bool is guarded)
+      if (const int node = n.sink()->read(step->since, result); node >= 0) {
+        take(node);
+      } else if (const int whole = read_whole(n, *step, result); whole >= 0) {
+        take(whole);
+      } else {
+        n.note_lost();
+      }
       return;
     case NumberStep::Kind::ReadAll:
       if (!step->delegated && PyList_CheckExact(result)) {

@@ -230,9 +230,25 @@ Fact& Recording::add_fact(FactKind kind, PyObject* holder, PyObject* dedup_key, 
   return fact;
 }
 
+PyObject* Recording::interned(PyObject* text) {
+  if (PyUnicode_CHECK_INTERNED(text)) return text;
+  if (PyObject* known = PyDict_GetItemWithError(canonical_keys_.get(), text)) return known;
+  // (A copy: the program's own object stays as it is.)
+  PyObject* copy = PyUnicode_FromKindAndData(PyUnicode_KIND(text), PyUnicode_DATA(text),
+                                             PyUnicode_GET_LENGTH(text));
+  if (copy != nullptr) PyUnicode_InternInPlace(&copy);
+  const PyRef same = PyRef::steal(copy);
+  if (!same || PyDict_SetItem(canonical_keys_.get(), text, same.get()) < 0) {
+    PyErr_Clear();
+    keep(text);
+    return text;
+  }
+  return same.get();
+}
+
 // One object per key, so that equal keys that are different objects share facts.
 PyObject* Recording::canonical(PyObject* key) {
-  if (PyUnicode_CheckExact(key) && PyUnicode_CHECK_INTERNED(key)) return key;
+  if (PyUnicode_CheckExact(key)) return interned(key);
   if (!is_safe_key(key) || is_tensor(key)) {
     keep(key);
     return key;
@@ -397,6 +413,7 @@ void Recording::finish(Observation& out) {
   }
   std::sort(out.tensors.begin(), out.tensors.end(),
             [](const TensorRead& a, const TensorRead& b) { return a.path < b.path; });
+  drop_undone_writes();
   hand_over_numbers(out);
   out.effects = std::move(effects_);
   out.pure_parts = std::move(pure_parts_);

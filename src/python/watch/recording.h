@@ -195,6 +195,7 @@ class Recording {
   bool was_appended_to(PyObject* list);
   void find_changes(const std::vector<const Fact*>& ended, Observation& out) const;
   void hand_over_slots(Observation& out);
+  PyObject* interned(PyObject* text);
   PyObject* canonical(PyObject* key);
   Place here() const;
   uint64_t base_tag(PyObject* dict) const;
@@ -203,6 +204,8 @@ class Recording {
   bool is_explained(const Fact& fact) const;
   std::vector<const Fact*> refuse_unseen_changes();
   void refuse_changed_contexts();
+  bool is_undone(const Effect& effect);
+  void drop_undone_writes();
   void keep(PyObject* object);
   void reach_argument(PyObject* object, int parent);
   void vary(int fact);

@@ -40,6 +40,33 @@ void Recording::write_item(PyObject* container, PyObject* key, PyObject* value) 
              (is_value(key) ? describe_object(key, 40) : "...") + "]");
 }
 
+// Whether there is again under the key what was there before the first write.
+bool Recording::is_undone(const Effect& effect) {
+  PyObject* dict = effect.holder.get();
+  if (effect.kind == EffectKind::SetAttr) {
+    dict = PyModule_Check(dict) || PyType_Check(dict) ? nullptr : instance_dict(dict);
+  } else if (effect.kind != EffectKind::SetItem && effect.kind != EffectKind::SetGlobal) {
+    return false;
+  }
+  PyObject* key = effect.key.get();
+  if (!dict || !PyDict_Check(dict) || effect.whole || !is_safe_key(key)) return false;
+  auto it = index_.find({static_cast<int>(FactKind::DictItem), dict, canonical(key)});
+  if (it == index_.end()) return false;
+  const Fact& fact = facts_[static_cast<size_t>(it->second)];
+  PyObject* now = dict_lookup(dict, key, nullptr);
+  return !fact.is_dynamic() && fact.node < 0 && fact.expected && now && !numbers.holds(now) &&
+         matches(now, fact.expected.get(), fact.by);
+}
+
+// Parameters that were swapped for others and put back (torch.func.functional_call).
+void Recording::drop_undone_writes() {
+  std::unordered_set<PyObject*> changed;  // in other ways, which may depend on these
+  for (const Effect& e : effects_)
+    if (e.holder && !is_undone(e)) changed.insert(e.holder.get());
+  std::erase_if(effects_,
+                [&](const Effect& e) { return e.holder && changed.count(e.holder.get()) == 0; });
+}
+
 void Recording::write_global(PyObject* globals, PyObject* name, PyObject* value) {
   if (is_born(globals)) return;
   if (PyDict_Check(globals) && is_no_change(dict_lookup(globals, name, nullptr), value)) {
