@@ -96,8 +96,10 @@ class Entry : public run::Branch {
   // The fact about Python's state for which `check` said no; 0 if it was something else. Other
   // entries that have it (GuardProgram::has_fact) would say no as well.
   uint32_t refused_by() const { return refused_by_; }
-  // Takes its place in the tree of `beside`, which was left because of the data (null: a tree of its
-  // own), if its program asks about data at all.
+  // How often `check` looked at everything that the program read of Python's state.
+  uint64_t checks() const { return checks_; }
+  // Takes its place in the tree of `beside`, which was left because of the data (null: a tree of
+  // its own), if its program asks about data at all.
   static void plant(const std::shared_ptr<Entry>& entry, const Entry* beside);
   // After a successful check and run: does the effects, makes the result (new reference, or nullptr
   // with an exception set). `contexts`: of the autograd.Functions that the program applied.
@@ -132,6 +134,7 @@ class Entry : public run::Branch {
   std::vector<PyObject*> matched_;
   std::vector<PyObject*> followed_;
   uint32_t refused_by_ = 0;
+  uint64_t checks_ = 0;
 };
 
 }  // namespace fulgurite::python

@@ -12,8 +12,8 @@
 namespace fulgurite::python {
 
 // Runs the call under the recorder and the watcher and returns its result (a new reference, or
-// nullptr with the program's exception set); the entry goes into `state.entries`. `beside`: the entry
-// that served the call up to where its data took another path; may be null.
+// nullptr with the program's exception set); the entry goes into `state.entries`. `beside`: the
+// entry that served the call up to where its data took another path; may be null.
 PyObject* record_call(PyObject* self, JitState& state, PyObject* const* args, size_t nargsf,
                       PyObject* kwnames, const std::shared_ptr<Entry>& beside);
 

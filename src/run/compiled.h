@@ -37,8 +37,8 @@ struct NodeProgram {
   bool draws_random_numbers = false;  // the part of the forward, if it is run again
 };
 
-// A run that left its program, and what it had computed. Nothing is changed yet but the state of the
-// random generator, which is put back when this goes, unless another program goes on from here.
+// A run that left its program, and what it had computed. Nothing is changed yet but the state of
+// the random generator, which is put back when this goes, unless another program goes on from here.
 class Interrupted {
  public:
   Interrupted() = default;

@@ -152,8 +152,8 @@ class Planning {
   const NumberedProgram& from_;
   size_t step_;
   const NumberedProgram& to_;
-  std::unordered_set<int32_t> done_;              // what `from` has computed
-  std::unordered_map<int32_t, ValueId> has_;      // where `from` has what it still has
+  std::unordered_set<int32_t> done_;          // what `from` has computed
+  std::unordered_map<int32_t, ValueId> has_;  // where `from` has what it still has
   size_t start_ = 0;
   std::unordered_map<ValueId, int32_t> at_start_;  // what `to` has when it is at `start_`
   std::vector<size_t> made_by_;                    // by register of `to`: the step before `start_`

@@ -20,7 +20,7 @@ namespace fulgurite::run {
 
 struct Handover {
   using Pairs = std::vector<std::pair<ir::ValueId, ir::ValueId>>;  // register of the first, other
-  Pairs same_inputs;          // must be the very same tensors and numbers
+  Pairs same_inputs;  // must be the very same tensors and numbers
   Pairs taken;
   std::vector<size_t> again;  // steps before `start` that run once more, in order
   size_t start = 0;

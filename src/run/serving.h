@@ -39,8 +39,8 @@ class Serving {
   const std::shared_ptr<Branch>& left() const { return left_; }
 
  protected:
-  // The first of the function's programs at or after number `i`, which is then the next number; null
-  // behind the last one.
+  // The first of the function's programs at or after number `i`, which is then the next number;
+  // null behind the last one.
   virtual std::shared_ptr<Branch> candidate(size_t& i) = 0;
   virtual bool is_kept(const Branch& branch) const = 0;  // it is one of them still
   // It is known that its guards do not hold.

@@ -31,7 +31,8 @@ bool is_exact(const ir::Literal& literal) {
 }
 
 std::string type_text(const ir::Value& v) {
-  if (!v.is_tensor()) return "n" + std::to_string(static_cast<int>(std::get<ir::ScalarKind>(v.type)));
+  if (!v.is_tensor())
+    return "n" + std::to_string(static_cast<int>(std::get<ir::ScalarKind>(v.type)));
   const ir::TensorType& t = v.tensor();
   std::string text = std::to_string(static_cast<int>(t.dtype)) + t.device.str();
   for (int64_t size : t.sizes) text += "," + std::to_string(size);
@@ -95,7 +96,8 @@ class Numbering {
   }
 
  private:
-  // A group of values on one memory matters if somebody writes it, or if two of its values are kept.
+  // A group of values on one memory matters if somebody writes it, or if two of its values are
+  // kept.
   void find_memory() {
     std::vector<bool> written(t_.values.size(), false), freed(t_.values.size(), false);
     std::vector<int> kept(t_.values.size(), 0);
@@ -155,7 +157,17 @@ class Numbering {
     return id == kNoValue ? "_" : "%" + std::to_string(holds_[static_cast<size_t>(id)]);
   }
 
-  // The operator that computes the same values as results.
+  // The operator that computes the same values as results, if `b` is in place, and what these are
+  // like: in place they have the type of what they overwrite.
+  static std::string operator_text(const ir::Trace& t, const Bind& b) {
+    const ir::Op op = functional(t, b);
+    std::string text = op.id();
+    if (op == b.op && !ops::in_place_variant(op)) return text;
+    text += "->";
+    for_each_result(b, [&](ValueId id) { text += type_text(t.value(id)) + "|"; });
+    return text;
+  }
+
   static ir::Op functional(const ir::Trace& t, const Bind& b) {
     const auto* to = b.results.size() == 1 ? std::get_if<ValueId>(&b.results[0]) : nullptr;
     const auto* from = b.args.empty() ? nullptr : std::get_if<ValueId>(&b.args[0]);
@@ -172,11 +184,9 @@ class Numbering {
     const Bind& b = t_.binds[i];
     const Instruction& in = core_.instructions()[i];
     const auto& arguments = b.op.schema().arguments();
-    std::string text = functional(t_, b).id() + (in.grad_mode ? "+" : "-");
+    std::string text = operator_text(t_, b) + (in.grad_mode ? "+" : "-");
     for (size_t a = 0; a < b.args.size(); ++a)
       text += "|" + text_of(b.args[a], arguments[a].real_type());
-    text += "->";
-    for_each_result(b, [&](ValueId id) { text += type_text(t_.value(id)) + "|"; });
     Step step{};
     step.computes = numbers_.of(text + "#" + std::to_string(times_[text]++));
     step.draws = ops::is_random(b.op) || in.own != nullptr;
@@ -221,15 +231,15 @@ class Numbering {
   void decide(size_t i, const Bind& b) {
     const auto* expected = std::get_if<c10::IValue>(&b.args.at(1));
     if (expected == nullptr) return;
-    const std::string before = out_.decisions.empty()
-                                   ? "first"
-                                   : std::to_string(out_.decisions.back().answers);
+    const std::string before =
+        out_.decisions.empty() ? "first" : std::to_string(out_.decisions.back().answers);
     Decision d{};
     d.step = i;
-    d.asks = numbers_.of("after " + before + " " + b.op.id() + value_text(std::get<ValueId>(b.args[0])));
+    d.asks =
+        numbers_.of("after " + before + " " + b.op.id() + value_text(std::get<ValueId>(b.args[0])));
     const auto& type = b.op.schema().arguments()[1].real_type();
-    d.answers = numbers_.of(
-        answer_text(d.asks, prims::hash_of_found(ir::boxed_constant(*expected, type))));
+    d.answers =
+        numbers_.of(answer_text(d.asks, prims::hash_of_found(ir::boxed_constant(*expected, type))));
     out_.decisions.push_back(d);
   }
 

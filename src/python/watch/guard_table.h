@@ -167,7 +167,7 @@ class GuardTable {
   uint64_t serial_ = 0;
   std::vector<uint32_t> dynamic_;
   size_t slots_ = 0;
-  std::vector<uint32_t> ids_, sorted_ids_;       // once numbered
+  std::vector<uint32_t> ids_, sorted_ids_;           // once numbered
   mutable size_t failed_ = static_cast<size_t>(-1);  // the fact that failed last
   Facts facts_;
   std::vector<std::string> roots_;
