@@ -368,6 +368,23 @@ def views(x):
     return v + 1, y
 
 
+def view_of_what_is_gone(x):
+    t = x * 2
+    v = t[1:3]
+    if v.sum() > 0:
+        return v * 3  # t is not needed here
+    v.add_(1)
+    return t
+
+
+def scattered(x):
+    t = x * 2
+    w = torch.select_scatter(t, t[1] + 5, 0, 1)  # written into t where t is not used any more
+    if w.sum() > 0:
+        return w * 2
+    return w + t
+
+
 def argument_before(x):
     x.mul_(2)
     y = x.sin()
@@ -389,7 +406,16 @@ def argument_after(x):
 
 
 @pytest.mark.parametrize(
-    "f", [in_place_here_not_there, buffers, views, argument_before, argument_after]
+    "f",
+    [
+        in_place_here_not_there,
+        buffers,
+        views,
+        view_of_what_is_gone,
+        scattered,
+        argument_before,
+        argument_after,
+    ],
 )
 @pytest.mark.parametrize("reinplace", [False, True])
 def test_memory(f, reinplace):
