@@ -380,7 +380,7 @@ def view_of_what_is_gone(x):
 def scattered(x):
     t = x * 2
     w = torch.select_scatter(t, t[1] + 5, 0, 1)  # written into t where t is not used any more
-    if w.sum() > 0:
+    if x.sum() > 0:
         return w * 2
     return w + t
 
