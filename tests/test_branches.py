@@ -87,6 +87,7 @@ def same(
         for i, call in order:
             assert_same(run(g, call, i), run(f, call, i), f"{round_} {i} {fg.explain(g)}")
     assert fg.cache_hits(g) >= served * 3 * len(calls), fg.explain(g)
+    assert "FG-208" not in {r.code for r in fg.fallbacks(g)}, fg.explain(g)
     assert not shared or went_on(g) > 0, fg.explain(g)
     return g
 
@@ -207,8 +208,7 @@ def by_size(x):
 )
 @pytest.mark.parametrize("grad", [False, True])
 def test_ways(f, grad):
-    g = same(f, full(*RANDOM, grad=grad), shared=f is not by_size)
-    assert "FG-208" not in {r.code for r in fg.fallbacks(g)}
+    same(f, full(*RANDOM, grad=grad))
 
 
 @pytest.mark.parametrize("reinplace", [False, True])
@@ -239,6 +239,7 @@ def test_random_ways(start, grad, count):
         count("Random ways", "calls served", fg.cache_hits(g))
         count("Random ways", "runs that went on in another program", went_on(g))
         for reason in fg.fallbacks(g):
+            assert reason.code != "FG-208", f"{reason}\n{source}"
             count("Random ways", f"calls not served: {reason.code}", reason.count)
 
 
@@ -517,6 +518,37 @@ def test_training():
         for optimizer in optimizers:
             optimizer.step()
     assert went_on(g) > 0 and fg.cache_hits(g) > 25
+
+
+def test_the_beginning_of_a_model_runs_once():
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(4, 4), torch.nn.LayerNorm(4), torch.nn.GELU(), torch.nn.Dropout(0.1)]
+    begin, end = torch.nn.Sequential(*layers), torch.nn.Linear(4, 4)
+
+    def f(x):
+        h = begin(x)
+        if x[0, 0] > 1:
+            h = end(h).relu()
+        elif x[0, 0] > 0:
+            h = h + end(h).sigmoid() * h
+        return h.square().mean()
+
+    g = fg.jit(f)
+    inputs = [torch.full((3, 4), v) for v in (2.0, 0.5, -1.0)]
+    for _ in range(3):
+        for x in inputs:
+            g(x).backward()
+
+    def operators(h: Any) -> dict[str, int]:
+        with torch.autograd.profiler.profile(use_kineto=False) as p:
+            for x in inputs:
+                h(x)
+        wanted = ("aten::addmm", "aten::native_layer_norm", "aten::gelu", "aten::bernoulli_")
+        return {e.key: e.count for e in p.key_averages() if e.key in wanted}
+
+    hits = fg.cache_hits(g)
+    assert operators(g) == operators(f)
+    assert fg.cache_hits(g) == hits + 3
 
 
 def test_second_gradients():

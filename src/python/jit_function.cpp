@@ -78,7 +78,7 @@ bool drop_stale_entries(PyObject* self, JitState& state) {
 PyObject* after_exception(JitState& state, const Serving& serving, PyObject* const* args,
                           size_t nargsf, PyObject* kwnames) {
   ++state.misses;
-  const std::shared_ptr<Entry> entry = serving.entry();
+  const auto entry = std::static_pointer_cast<Entry>(serving.branch());
   if (entry->writes_leaves) {  // which eager would refuse, and which may have happened
     PyErr_SetString(PyExc_RuntimeError, serving.error().c_str());
     return nullptr;
