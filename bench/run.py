@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import fulgurite
-from bench import in_place, model, specialisations
+from bench import branches, in_place, model, specialisations
 from bench.calls import CASES, Case
 from bench.measure import Timing, interleaved
 
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     known = {
         **{c.name: c for c in (*CASES, *in_place.CASES, *model.STEPS)},
-        **dict.fromkeys((in_place.MEMORY, *FIRST_CALLS, MEMORY, *SPECIALISATIONS)),
+        **dict.fromkeys((in_place.MEMORY, *FIRST_CALLS, MEMORY, *SPECIALISATIONS, *BRANCHES)),
     }
     chosen = [
         n
@@ -81,6 +81,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         results.append(specialisations.entries(console, seconds))
     if specialisations.LENGTHS in chosen:
         results.append(specialisations.lengths(console, with_compile))
+    if branches.WHILE in chosen:
+        results.append(branches.loop(console, seconds))
+    if branches.BRANCH in chosen:
+        results.append(branches.ways(console, seconds))
     if arguments.json is not None:
         arguments.json.write_text(
             json.dumps({"machine": _machine(), "results": results}, indent=1) + "\n"
@@ -179,6 +183,7 @@ def _case(
 FIRST_CALLS = {"GPT first call, batch 1": "1", "GPT first call, batch 16": "16"}
 MEMORY = "GPT peak memory of a step"
 SPECIALISATIONS = (specialisations.ENTRIES, specialisations.LENGTHS)
+BRANCHES = (branches.WHILE, branches.BRANCH)
 
 
 def _first_call(console: Console, name: str, batch: str, repeats: int) -> dict[str, Any]:

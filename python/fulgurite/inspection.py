@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fulgurite import _C
+from fulgurite._branches import Decision, tree_lines
 from fulgurite.jit import function_of
 
 
@@ -54,6 +55,12 @@ class Program(NamedTuple):
     """Passes and plan."""
     claims: tuple[Claim, ...] = ()
     """Of the forward program, then the backward one; empty if aten alone was asked."""
+    tree: int | None = None
+    """Programs with the same number are branches of one tree: only data tell them apart."""
+    decisions: tuple[Decision, ...] = ()
+    """What it asks about data, in order."""
+    went_on: int = 0
+    """How many runs, in all of the tree, began with what another program had computed."""
 
     @property
     def name(self) -> str:
@@ -101,6 +108,9 @@ def programs(jitted: Any) -> list[Program]:
             record_ms=e["record_ms"],
             compile_ms=e["compile_ms"],
             claims=tuple(Claim(*c[:4], tuple(c[4])) for c in (*e["claims"], *e["backward_claims"])),
+            tree=e["tree"],
+            decisions=tuple(Decision(*d) for d in e["decisions"]),
+            went_on=e["went_on"],
         )
         for e in _C._entries(function_of(jitted))
     ]
@@ -194,6 +204,7 @@ class Explanation:
         )
         for i, program in enumerate(self.programs):
             yield from _program_lines(i, program)
+        yield from self.branch_lines()
         for why, count in _counted(self.recompiles):
             yield f"recorded again{_times(count)}: {why}"
         for fallback in self.fallbacks:
@@ -204,6 +215,19 @@ class Explanation:
             )
         if not self.programs and not self.fallbacks:
             yield "not called yet"
+
+    def branch_lines(self) -> Iterator[str]:
+        """For each tree of programs that only data tell apart: which question, which answer, which program."""
+        trees: dict[int, list[tuple[int, Program]]] = {}
+        for i, program in enumerate(self.programs):
+            if program.tree is not None:
+                trees.setdefault(program.tree, []).append((i, program))
+        for branches in trees.values():
+            if len(branches) == 1:
+                continue
+            went_on = _count(branches[0][1].went_on, "run")
+            yield f"branches on data: {len(branches)} programs; {went_on} went on from one in another"
+            yield from tree_lines([(i, p.decisions) for i, p in branches])
 
     def html(self) -> str:
         """The report as one self-contained page."""

@@ -101,6 +101,10 @@ std::string explain(const JitFunction& f) {
     text += ", " + std::to_string(e.guard_lines().size()) + " guards, " + std::to_string(e.hits) +
             " calls, recorded in " + with_two_decimals(e.record_milliseconds) +
             " ms, compiled in " + with_two_decimals(e.compile_milliseconds) + " ms\n";
+    if (!e.tree()) continue;
+    for (const run::DecisionText& d : run::BranchTree::describe(e))
+      text += "  where " + d.what + (d.place.empty() ? "" : " (" + d.place + ")") + " is " +
+              d.answer + "\n";
   }
   for (const std::string& why : s.recompiles) text += "recorded again: " + why + "\n";
   for (const Fallback& b : s.fallbacks)

@@ -60,14 +60,12 @@ bool can_be_guarded(const at::Tensor& t) {
   return t.layout() == at::kStrided && !t.is_nested() && !t.is_quantized();
 }
 
-// A recording that gave no program. Recording again costs; it is worth it when the cause may go
-// away.
+// A recording that gave no program.
 void count_failure(JitFunction::State& s, const std::string& code, const std::string& reason) {
   const std::lock_guard<std::mutex> lock(s.mutex);
   s.fall_back(code, reason);
-  ++s.failures;
-  s.skip =
-      s.failures < 3 ? 0 : (std::uint64_t{1} << std::min<std::uint64_t>(s.failures - 2, 10)) - 1;
+  s.back_off.count_failure();
+  s.back_off.wait();
 }
 
 // One call that is recorded while it runs.
@@ -127,23 +125,17 @@ class RecordedCall {
       return;
     }
     const std::lock_guard<std::mutex> lock(state_.mutex);
-    state_.failures = 0;
+    state_.back_off.succeeded();
     if (generation != exec::generation_of(state_.executors)) return;
     if (!state_.options.caching) state_.entries.clear();  // kept for last_traces alone
     while (!state_.entries.empty() && state_.entries.size() >= state_.options.max_entries)
       state_.entries.pop_back();
-    plant();
+    entry_->last_used = ++state_.clock;
+    run::BranchTree::plant(entry_, beside_.get(), entry_->places());
     state_.entries.insert(state_.entries.begin(), std::move(entry_));
   }
 
  private:
-  void plant() {
-    entry_->last_used = ++state_.clock;
-    if (!entry_->program->core().has_value_guards()) return;
-    const auto tree = beside_ ? beside_->tree() : std::make_shared<run::BranchTree>();
-    tree->add(entry_, entry_->places(), beside_.get());
-  }
-
   void compile(const detail::Results& results) {
     const auto start = Clock::now();
     entry_->result_lengths = results.lengths;
@@ -257,19 +249,6 @@ bool serve(JitFunction::State& s, const api::Given& given, const run::Modes& now
   return true;
 }
 
-// Why the call is not recorded although its data go a way that no program knows; "" if it is. A
-// tree that is full loses a branch now and then, so that it follows what the data do.
-std::string too_many_branches(JitFunction::State& s, const api::Entry& left) {
-  if (left.tree()->size() < s.options.max_branches) return "";
-  if (left.tree()->turn_away()) {
-    std::erase(s.entries, std::static_pointer_cast<api::Entry>(left.tree()->used_longest_ago()));
-    return "";
-  }
-  return "data take more than " + std::to_string(s.options.max_branches) +
-         " ways through the function (" + run::BranchTree::first_question(left) +
-         "); write what depends on data with at::where, or raise max_branches";
-}
-
 }  // namespace
 
 void JitFunction::State::follow_executors() {
@@ -279,7 +258,7 @@ void JitFunction::State::follow_executors() {
   if (now == executors_generation) return;
   executors_generation = now;
   entries.clear();
-  failures = skip = 0;
+  back_off.clear();
 }
 
 void JitFunction::State::fall_back(const std::string& code, const std::string& reason) {
@@ -333,15 +312,16 @@ void JitFunction::call(const detail::Arguments& arguments, detail::Body body, vo
   {
     const std::lock_guard<std::mutex> lock(s.mutex);
     ++s.misses;
-    if (code.empty() && s.skip > 0) {
-      --s.skip;
+    if (code.empty() && s.back_off.passes()) {
       skipped = true;
-      s.fall_back("FG-209", "run as it stands: the last " + std::to_string(s.failures) +
+      s.fall_back("FG-209", "run as it stands: the last " + std::to_string(s.back_off.failures()) +
                                 " recordings gave no program");
     }
     if (code.empty() && !skipped && left) {
-      reason = too_many_branches(s, *left);
+      const auto room = run::BranchTree::room_beside(*left, s.options.max_branches);
+      reason = room.refusal;
       if (!reason.empty()) code = "FG-213";
+      if (room.goes) std::erase(s.entries, std::static_pointer_cast<api::Entry>(room.goes));
     }
     if (!code.empty()) s.fall_back(code, reason);
     if (code.empty() && !skipped && !s.entries.empty() && s.options.caching &&

@@ -12,6 +12,7 @@
 
 #include "exec/executor.h"
 #include "fulgurite/fulgurite.h"
+#include "run/back_off.h"
 #include "run/branch_tree.h"
 #include "run/modes.h"
 #include "run/tensor_guard.h"
@@ -78,8 +79,7 @@ struct JitFunction::State {
   std::uint64_t misses = 0;
   std::vector<Fallback> fallbacks;
   std::vector<std::string> recompiles;
-  std::uint64_t failures = 0;  // recordings that gave no program, in a row
-  std::uint64_t skip = 0;      // calls to run as they stand before recording again
+  run::BackOff back_off;
   // What was registered with executors when the entries were made: of all, and of ours.
   std::atomic<std::uint64_t> seen_generation = 0;
   std::uint64_t executors_generation = 0;

@@ -24,7 +24,7 @@ enum Trait : uint32_t {
   kReadsIntegers = 1 << 10,  // a composite that reads an integer tensor without an operator for it
   kNoVersionBump = 1 << 11,  // writes arguments without bumping their versions
   kGradientChecksData = 1 << 12,  // and raises for some
-  kPermutes = 1 << 9,         // a permutation of dimensions by argument 1
+  kPermutes = 1 << 9,             // a permutation of dimensions by argument 1
   kShapeByMasks = 1 << 13,    // of those with a data-dependent shape: only if an index is a mask
   kKeepsTensors = 1 << 14,    // may hold on to its arguments and results
   kValueGuard = 1 << 15,      // abandons the run unless a value is the one that was recorded

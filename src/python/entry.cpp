@@ -71,6 +71,7 @@ bool Entry::check(PyObject* const* args, size_t nargs, PyObject* kwnames, const 
     if (inputs[i]->unsafeGetTensorImpl() != impl) return false;
   for (const GradGuard& g : grads)
     if (g.leaf.get(inputs, slots).grad().defined() != g.defined) return false;
+  if (held == nullptr) ++checks_;
   if (!(held != nullptr ? python.check_beside(held->python) : python.check()))
     return refuses_by_fact();
   if (has_effects && !effects.prepare(python, args, given_arguments(nargs, kwnames), slots))
@@ -102,9 +103,7 @@ std::vector<std::string> Entry::varied(PyObject* const* args, size_t nargs,
 void Entry::plant(const std::shared_ptr<Entry>& entry, const Entry* beside) {
   if (!entry->program->core().has_value_guards()) return;
   entry->python.number_facts(beside != nullptr ? &beside->python : nullptr);
-  const bool joins = beside != nullptr && beside->tree() != nullptr;
-  const auto tree = joins ? beside->tree() : std::make_shared<run::BranchTree>();
-  tree->add(entry, entry->places(), beside);
+  run::BranchTree::plant(entry, beside, entry->places());
 }
 
 std::vector<std::string> Entry::places() const {

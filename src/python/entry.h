@@ -95,6 +95,8 @@ class Entry : public run::Branch {
   // The fact about Python's state for which `check` said no; 0 if it was something else. Other
   // entries that have it (GuardProgram::has_fact) would say no as well.
   uint32_t refused_by() const { return refused_by_; }
+  // How often `check` looked at everything that the program read of Python's state.
+  uint64_t checks() const { return checks_; }
   // Takes its place in the tree of `beside`, which was left because of the data (null: a tree of
   // its own), if its program asks about data at all.
   static void plant(const std::shared_ptr<Entry>& entry, const Entry* beside);
@@ -131,6 +133,7 @@ class Entry : public run::Branch {
   std::vector<PyObject*> matched_;
   std::vector<PyObject*> followed_;
   uint32_t refused_by_ = 0;
+  uint64_t checks_ = 0;
 };
 
 }  // namespace fulgurite::python

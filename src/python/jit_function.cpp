@@ -36,7 +36,7 @@ void JitState::follow_executors() {
   if (now == executors_generation) return;
   executors_generation = now;
   entries.clear();
-  failures = skip = 0;
+  back_off.clear();
 }
 
 namespace {
@@ -60,8 +60,7 @@ bool is_storm(JitState& state, uint64_t key) {
                        (state.recompiles.empty() ? "of its guards" : state.recompiles.back());
   state.entries.remove_unused(key);
   state.evicted_unused = 0;
-  state.failures = std::max<uint64_t>(state.failures + 1, 6);
-  state.skip = (uint64_t{1} << std::min<uint64_t>(state.failures - 2, 10)) - 1;
+  state.back_off.wait_long();
   return true;
 }
 
@@ -79,7 +78,7 @@ bool drop_stale_entries(PyObject* self, JitState& state) {
 PyObject* after_exception(JitState& state, const Serving& serving, PyObject* const* args,
                           size_t nargsf, PyObject* kwnames) {
   ++state.misses;
-  const std::shared_ptr<Entry> entry = serving.entry();
+  const auto entry = std::static_pointer_cast<Entry>(serving.branch());
   if (entry->writes_leaves) {  // which eager would refuse, and which may have happened
     PyErr_SetString(PyExc_RuntimeError, serving.error().c_str());
     return nullptr;
@@ -91,20 +90,6 @@ PyObject* after_exception(JitState& state, const Serving& serving, PyObject* con
     state.entries.remove(entry.get());
   }
   return result;
-}
-
-// A tree that is full loses a branch now and then, so that it follows what the data do.
-bool make_room(JitState& state, const Entry& left) {
-  if (!left.tree()->turn_away()) return false;
-  if (const auto oldest = left.tree()->used_longest_ago())
-    state.entries.remove(static_cast<const Entry*>(oldest.get()));
-  return true;
-}
-
-std::string too_many_branches(const JitState& state, const Entry& left) {
-  return "data take more than " + std::to_string(state.options.max_branches) +
-         " ways through the function (" + run::BranchTree::first_question(left) +
-         "); write what depends on data with torch.where, or raise max_branches";
 }
 
 PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -140,9 +125,8 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   }
   ++state.misses;
   const bool dropped = drop_stale_entries(self, state);
-  if (state.skip > 0) {
-    --state.skip;
-    state.fall_back("FG-209", "run eagerly: the last " + std::to_string(state.failures) +
+  if (state.back_off.passes()) {
+    state.fall_back("FG-209", "run eagerly: the last " + std::to_string(state.back_off.failures()) +
                                   " recordings gave no program (" + state.last_failure + ")");
     return call_eagerly(state, args, nargsf, kwnames);
   }
@@ -152,11 +136,15 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
     if (state.options.fullgraph) return raise_compile_error("FG-212", state.last_failure);
     return call_eagerly(state, args, nargsf, kwnames);
   }
-  if (left && left->tree()->size() >= state.options.max_branches && !make_room(state, *left)) {
-    const std::string reason = too_many_branches(state, *left);
-    if (state.fall_back("FG-213", reason)) tell(self, "fallback", "FG-213: " + reason);
-    if (state.options.fullgraph) return raise_compile_error("FG-213", reason);
-    return call_eagerly(state, args, nargsf, kwnames);
+  if (left) {
+    const auto room = run::BranchTree::room_beside(*left, state.options.max_branches);
+    if (!room.refusal.empty()) {
+      if (state.fall_back("FG-213", room.refusal))
+        tell(self, "fallback", "FG-213: " + room.refusal);
+      if (state.options.fullgraph) return raise_compile_error("FG-213", room.refusal);
+      return call_eagerly(state, args, nargsf, kwnames);
+    }
+    if (room.goes) state.entries.remove(static_cast<const Entry*>(room.goes.get()));
   }
   if (const auto nearest = state.entries.nearest(key)) {
     const Modes now = Modes::now();
@@ -296,7 +284,7 @@ bool is_worth_calling(const JitState& part) {
   constexpr uint64_t kMostFailures = 6;
   constexpr size_t kFewestOperators = 2;
   if (!part.parts.empty()) return true;
-  if (part.entries.empty()) return part.failures < kMostFailures;
+  if (part.entries.empty()) return part.back_off.failures() < kMostFailures;
   return part.entries[0]->program->parts().functional->binds.size() >= kFewestOperators;
 }
 

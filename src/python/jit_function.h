@@ -14,6 +14,7 @@
 #include "entry.h"
 #include "entry_cache.h"
 #include "exec/executor.h"
+#include "run/back_off.h"
 #include "watch/intercept.h"
 
 namespace fulgurite::python {
@@ -53,8 +54,7 @@ struct JitState {
   // Places whose content differs from call to call (watch/follow.cpp).
   std::unordered_set<std::string> places;
   std::string last_failure;
-  uint64_t failures = 0;  // recordings that gave no program, in a row
-  uint64_t skip = 0;      // calls to run eagerly before recording again
+  run::BackOff back_off;
   double last_record_milliseconds = 0;
   // What was registered with executors when the entries were made: of all, and of ours.
   uint64_t seen_generation = 0, executors_generation = 0;

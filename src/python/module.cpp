@@ -62,6 +62,7 @@ nb::dict entry_dict(const Entry& e) {
     guards.append(nb::make_tuple(g.kind, g.expression, g.reason));
   d["guards"] = guards;
   d["tree"] = e.tree() ? nb::cast(reinterpret_cast<uintptr_t>(e.tree().get())) : nb::none();
+  d["checks"] = e.checks();
   d["went_on"] = e.tree() ? e.tree()->went_on() : 0;
   nb::list decisions;
   if (e.tree())
@@ -197,7 +198,7 @@ NB_MODULE(_C, m) {
   m.def("_clear", [](nb::handle h) {
     JitState& s = state_of(h);
     s.entries.clear();
-    s.failures = s.skip = 0;
+    s.back_off.clear();
   });
   m.def(
       "_set_event_hook",

@@ -155,7 +155,7 @@ class RecordedCall {
       if (!failed_with_current_exception()) return nullptr;
       return result.release();
     }
-    state_.failures = 0;
+    state_.back_off.succeeded();
     const bool is_current = executors_generation == exec::generation_of(state_.options.executors);
     if (state_.options.caching && is_current) {
       Entry::plant(entry, beside_.get());
@@ -222,12 +222,14 @@ class RecordedCall {
     if (state_.fall_back(code, reason)) tell(self_, "fallback", code + ": " + reason);
     // Recording again costs; it is worth it when the cause may go away (caches filled, state
     // created).
-    if (!followed_more_) ++state_.failures;
+    if (!followed_more_) state_.back_off.count_failure();
     state_.last_failure = code + ": " + reason;
     // Not recorded, a write of a leaf would be eager's error, where it was none before.
-    const bool record_again = state_.failures < 3 || wrote_leaves_;
-    state_.skip =
-        record_again ? 0 : (uint64_t{1} << std::min<uint64_t>(state_.failures - 2, 10)) - 1;
+    if (wrote_leaves_) {
+      state_.back_off.do_not_wait();
+    } else {
+      state_.back_off.wait();
+    }
     if (state_.options.fullgraph) {
       raise_compile_error(code, reason);
       return false;

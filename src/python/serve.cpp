@@ -10,11 +10,11 @@
 namespace fulgurite::python {
 
 PyObject* Serving::finish() {
-  const std::shared_ptr<Entry> e = entry();
+  auto& entry = static_cast<Entry&>(*branch());
   ++state_.hits;
-  ++e->hits;
-  PyObject* result = e->finish(outputs_, call_.args, slots_, steps_);
-  if (const size_t i = state_.entries.index_of(e.get()); i < state_.entries.size())
+  ++entry.hits;
+  PyObject* result = entry.finish(outputs_, call_.args, slots_, steps_);
+  if (const size_t i = state_.entries.index_of(&entry); i < state_.entries.size())
     state_.entries.used(i);
   return result;
 }

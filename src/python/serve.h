@@ -25,7 +25,6 @@ class Serving : public run::Serving {
 
   // Of a call that was served: its result (new reference), or nullptr with an exception set.
   PyObject* finish();
-  std::shared_ptr<Entry> entry() const { return std::static_pointer_cast<Entry>(branch()); }
 
  protected:
   std::shared_ptr<run::Branch> candidate(size_t& i) override;

@@ -21,6 +21,14 @@ std::vector<std::shared_ptr<Branch>> alive(const std::vector<std::weak_ptr<Branc
 
 }  // namespace
 
+void BranchTree::plant(const std::shared_ptr<Branch>& branch, const Branch* left,
+                       const std::vector<std::string>& places) {
+  if (!branch->program->core().has_value_guards()) return;
+  const bool joins = left != nullptr && left->tree_ != nullptr && !left->tree_->is_worn();
+  const auto tree = joins ? left->tree_ : std::make_shared<BranchTree>();
+  tree->add(branch, places, joins ? left : nullptr);
+}
+
 void BranchTree::add(const std::shared_ptr<Branch>& branch, const std::vector<std::string>& places,
                      const Branch* left) {
   drop_dead(branches_);
@@ -33,18 +41,21 @@ void BranchTree::add(const std::shared_ptr<Branch>& branch, const std::vector<st
     drop_dead(list);
     list.push_back(branch);
   }
-  if (left != nullptr)
-    for (size_t i = 0; i < left->steps_.decisions.size(); ++i) {
-      if (i >= branch->steps_.decisions.size()) break;
-      const Decision& ours = branch->steps_.decisions[i];
-      const Decision& theirs = left->steps_.decisions[i];
-      if (ours.answers == theirs.answers) continue;
-      const auto* expected = std::get_if<c10::IValue>(&trace.binds[ours.step].args[1]);
-      branch->is_other_answer_ =
-          ours.asks == theirs.asks && expected != nullptr && expected->isBool();
-      break;
-    }
+  branch->is_other_answer_ = left != nullptr && answers_yes_or_no_otherwise(*branch, *left);
   branches_.push_back(branch);
+}
+
+// Whether the first question that the two answer differently is one of yes or no.
+bool BranchTree::answers_yes_or_no_otherwise(const Branch& b, const Branch& left) {
+  const size_t both = std::min(b.steps_.decisions.size(), left.steps_.decisions.size());
+  for (size_t i = 0; i < both; ++i) {
+    const Decision& ours = b.steps_.decisions[i];
+    const Decision& theirs = left.steps_.decisions[i];
+    if (ours.answers == theirs.answers) continue;
+    const ir::Bind& guard = b.program->parts().forward->binds[ours.step];
+    return ours.asks == theirs.asks && std::get<c10::IValue>(guard.args[1]).isBool();
+  }
+  return false;
 }
 
 const Decision* BranchTree::decision_at(const Branch& b, size_t step) const {
@@ -91,12 +102,21 @@ std::shared_ptr<const Handover> BranchTree::handover(const Branch& left, const I
   return handovers_[key] = hand_over(numbered(left), run.step, numbered(to));
 }
 
-size_t BranchTree::size() {
-  drop_dead(branches_);
-  return branches_.size();
+BranchTree::Room BranchTree::room_beside(const Branch& left, size_t most) {
+  if (left.tree_ == nullptr) return {};
+  BranchTree& tree = *left.tree_;
+  drop_dead(tree.branches_);
+  if (tree.branches_.size() < most) return {};
+  if (++tree.turned_away_ % kPatience == 0) return {"", tree.used_longest_ago()};
+  std::string asked;
+  const std::vector<DecisionText> questions = describe(left);
+  if (!questions.empty()) asked = " (" + questions.front().place + ")";
+  return {"data take more than " + std::to_string(most) + " ways through the function" + asked +
+              "; write what depends on data with torch.where, or raise max_branches",
+          nullptr};
 }
 
-std::shared_ptr<Branch> BranchTree::used_longest_ago() {
+std::shared_ptr<Branch> BranchTree::used_longest_ago() const {
   const auto list = alive(branches_);
   const auto oldest = std::min_element(list.begin(), list.end(), [](const auto& x, const auto& y) {
     return x->last_used < y->last_used;
@@ -124,12 +144,6 @@ std::vector<DecisionText> BranchTree::describe(const Branch& b) {
     lines.push_back(std::move(line));
   }
   return lines;
-}
-
-std::string BranchTree::first_question(const Branch& b) {
-  const std::vector<DecisionText> lines = describe(b);
-  if (lines.empty()) return "of unknown place";
-  return lines.front().place + (lines.front().place.empty() ? "" : ": ") + lines.front().what;
 }
 
 }  // namespace fulgurite::run

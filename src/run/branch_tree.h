@@ -55,10 +55,10 @@ struct DecisionText {
 
 class BranchTree : public std::enable_shared_from_this<BranchTree> {
  public:
-  // `places`: for each input of the program, where a call has it from: the same text, the same
-  // place. `left`: the program that was left because of the data, null for the first of a tree.
-  void add(const std::shared_ptr<Branch>& branch, const std::vector<std::string>& places,
-           const Branch* left);
+  // `left`: the program that was left because of the data, null for the first of a tree. `places`:
+  // for each input of the program, where a call has it from: the same text, the same place.
+  static void plant(const std::shared_ptr<Branch>& branch, const Branch* left,
+                    const std::vector<std::string>& places);
 
   // The programs that may go on where `left` was interrupted, those used last first.
   std::vector<std::shared_ptr<Branch>> next(const Branch& left, const Interrupted& run);
@@ -75,19 +75,30 @@ class BranchTree : public std::enable_shared_from_this<BranchTree> {
   };
   Answer answer_of(const Branch& left, const Interrupted& run) const;
 
-  size_t size();
-  // A call that takes an unknown way while there are as many as there may be. True now and then:
-  // then the way used longest ago should make room.
-  bool turn_away() { return ++turned_away_ % kPatience == 0; }
-  std::shared_ptr<Branch> used_longest_ago();
+  // So many different steps have been numbered that another tree should be begun.
+  bool is_worn() const { return numbers_.size() > kMostNumbers; }
+
+  // Whether one more program may be recorded beside `left`, where there may be `most`. A tree that
+  // is full turns most calls away, but not all, so that it follows what the data do.
+  struct Room {
+    std::string refusal;           // why not; "" if it may
+    std::shared_ptr<Branch> goes;  // has to make room, if it is not null
+  };
+  static Room room_beside(const Branch& left, size_t most);
+
   uint64_t went_on() const { return went_on_; }  // runs that began with what another had computed
   void count_going_on() { ++went_on_; }
 
   static std::vector<DecisionText> describe(const Branch& b);
-  static std::string first_question(const Branch& b);  // where it is asked, and of what
 
  private:
+  void add(const std::shared_ptr<Branch>& branch, const std::vector<std::string>& places,
+           const Branch* left);
+  static bool answers_yes_or_no_otherwise(const Branch& b, const Branch& left);
+
   static constexpr uint64_t kPatience = 64;
+  static constexpr size_t kMostNumbers = 200000;
+  std::shared_ptr<Branch> used_longest_ago() const;
   const Decision* decision_at(const Branch& b, size_t step) const;
 
   Numbers numbers_;

@@ -15,6 +15,7 @@ Serving::Ended Serving::run() {
         case Ran::ExecutorFailed:
           return Ended::ExecutorFailed;
         case Ran::DataLeftThePath:
+          tried_.push_back(branch_);
           branch_ = next_in_tree();
       }
     }
@@ -27,9 +28,10 @@ Serving::Ended Serving::run() {
 std::shared_ptr<Branch> Serving::next() {
   const auto locked = lock();
   size_t i = 0;
-  while (std::shared_ptr<Branch> b = candidate(i))
-    if (may_serve(b) && try_guards(b, nullptr)) return b;
-  return nullptr;
+  std::shared_ptr<Branch> b;
+  while ((b = candidate(i)))
+    if (may_serve(b) && holds(b, nullptr)) break;
+  return b;
 }
 
 // The program that goes on where `branch_` was left; null if the data's way is not known.
@@ -41,7 +43,7 @@ std::shared_ptr<Branch> Serving::next_in_tree() {
   left_ = branch_;
   answers_.push_back(tree->answer_of(*branch_, run_));
   for (const std::shared_ptr<Branch>& other : tree->next(*branch_, run_)) {
-    if (!may_serve(other) || !is_kept(*other) || !try_guards(other, branch_.get())) continue;
+    if (!may_serve(other) || !is_kept(*other) || !holds(other, branch_.get())) continue;
     from_ = tree->handover(*branch_, run_, *other);
     if (from_ && !other->program->has_same_inputs(inputs_.data(), numbers_, run_, *from_))
       from_ = nullptr;
@@ -62,17 +64,17 @@ bool Serving::may_serve(const std::shared_ptr<Branch>& branch) const {
                       [&](const BranchTree::Answer& a) { return a.excludes(*branch); });
 }
 
-bool Serving::try_guards(const std::shared_ptr<Branch>& branch, const Branch* held) {
-  tried_.push_back(branch);
+bool Serving::holds(const std::shared_ptr<Branch>& branch, const Branch* held) {
   inputs_.clear();
   numbers_.clear();
-  return check(*branch, held);
+  if (check(*branch, held)) return true;
+  tried_.push_back(branch);
+  return false;
 }
 
 Serving::Ran Serving::run_program() {
-  const std::shared_ptr<const Compiled> program = branch_->program;
   try {
-    return execute(*program, run_, from_.get()) ? Ran::ToTheEnd : Ran::DataLeftThePath;
+    return execute(*branch_->program, run_, from_.get()) ? Ran::ToTheEnd : Ran::DataLeftThePath;
   } catch (const exec::ExecutorError& e) {
     executor_failure_.emplace(e);
     return Ran::ExecutorFailed;

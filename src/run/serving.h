@@ -62,7 +62,7 @@ class Serving {
   std::shared_ptr<Branch> next();
   std::shared_ptr<Branch> next_in_tree();
   bool may_serve(const std::shared_ptr<Branch>& branch) const;
-  bool try_guards(const std::shared_ptr<Branch>& branch, const Branch* held);
+  bool holds(const std::shared_ptr<Branch>& branch, const Branch* held);
   Ran run_program();
 
   std::shared_ptr<Branch> branch_;

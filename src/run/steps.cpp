@@ -157,7 +157,17 @@ class Numbering {
     return id == kNoValue ? "_" : "%" + std::to_string(holds_[static_cast<size_t>(id)]);
   }
 
-  // The operator that computes the same values as results.
+  // The operator that computes the same values as results, if `b` is in place, and what these are
+  // like: in place they have the type of what they overwrite.
+  static std::string operator_text(const ir::Trace& t, const Bind& b) {
+    const ir::Op op = functional(t, b);
+    std::string text = op.id();
+    if (op == b.op && !ops::in_place_variant(op)) return text;
+    text += "->";
+    for_each_result(b, [&](ValueId id) { text += type_text(t.value(id)) + "|"; });
+    return text;
+  }
+
   static ir::Op functional(const ir::Trace& t, const Bind& b) {
     const auto* to = b.results.size() == 1 ? std::get_if<ValueId>(&b.results[0]) : nullptr;
     const auto* from = b.args.empty() ? nullptr : std::get_if<ValueId>(&b.args[0]);
@@ -174,11 +184,9 @@ class Numbering {
     const Bind& b = t_.binds[i];
     const Instruction& in = core_.instructions()[i];
     const auto& arguments = b.op.schema().arguments();
-    std::string text = functional(t_, b).id() + (in.grad_mode ? "+" : "-");
+    std::string text = operator_text(t_, b) + (in.grad_mode ? "+" : "-");
     for (size_t a = 0; a < b.args.size(); ++a)
       text += "|" + text_of(b.args[a], arguments[a].real_type());
-    text += "->";
-    for_each_result(b, [&](ValueId id) { text += type_text(t_.value(id)) + "|"; });
     Step step{};
     step.computes = numbers_.of(text + "#" + std::to_string(times_[text]++));
     step.draws = ops::is_random(b.op) || in.own != nullptr;

@@ -3,11 +3,10 @@
 // far (run/handover.h).
 //
 // Numbers are given by one Numbers for all programs that are compared. Two values have the same
-// number only if they are results of the same operator with the same constants, the same inputs of
-// the call, in the same grad mode, of the same type; a program that computes the same twice has two
-// numbers, so that what shares memory in one program does so in the other. An in-place operator
-// computes what its functional variant does; other names of the memory that it writes get new
-// numbers.
+// number only if they are results of the same operator with the same constants, on the same inputs
+// of the call, in the same grad mode; a program that computes the same twice has two numbers, so
+// that what shares memory in one program does so in the other. An in-place operator computes what
+// its functional variant does; other names of the memory that it writes get new numbers.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +26,7 @@ class Numbers {
   int32_t of(const std::string& text);
   int32_t find(const std::string& text) const;  // -1 if it has none yet
   int32_t unique() { return next_++; }
+  size_t size() const { return numbers_.size(); }
 
  private:
   std::unordered_map<std::string, int32_t> numbers_;

@@ -52,10 +52,15 @@ def _function(e: Explanation, sources: Sources) -> str:
     )
     several = len(e.programs) > 1
     return (
-        f'<section><h2>{escape(e.name)}</h2><div class="tiles">{tiles}</div>{_refusals(e)}'
+        f'<section><h2>{escape(e.name)}</h2><div class="tiles">{tiles}</div>{_refusals(e)}{_branches(e)}'
         + "".join(_program(i, p, sources, several) for i, p in enumerate(e.programs))
         + "</section>"
     )
+
+
+def _branches(e: Explanation) -> str:
+    lines = list(e.branch_lines())
+    return f"<pre>{escape(chr(10).join(lines))}</pre>" if lines else ""
 
 
 def _refusals(e: Explanation) -> str:
