@@ -139,6 +139,7 @@ const std::vector<Card>& cards() {
       {"fulgurite::int_eq", kEffect},
       {"aten::_assert_tensor_metadata", kEffect},
       {"aten::batch_norm", kHandsOnNumbers},
+      {"aten::_index_put_impl", kNone, {}, -1, nullptr, nullptr, nullptr, "aten::index_put"},
       {"aten::ctc_loss", kReadsIntegers},
       {"aten::tensor_split.tensor_indices_or_sections", kReadsIntegers},
       {"aten::lstm.data", kReadsIntegers},

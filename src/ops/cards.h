@@ -47,6 +47,8 @@ struct Card {
   const char* scatter = nullptr;
   // For a view that shows other values than its base has: the operator that inverts it.
   const char* inverse = nullptr;
+  // The operator that computes the same of the first arguments, and has a gradient for all dtypes.
+  const char* differentiable = nullptr;
 };
 
 // nullptr if the operator has none.

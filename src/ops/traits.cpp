@@ -209,6 +209,12 @@ const char* inverse_of_value_view(const ir::Op& op) {
   return card == nullptr ? nullptr : card->inverse;
 }
 
+ir::Op differentiable_variant(const ir::Op& op) {
+  const Card* card = card_of(op);
+  return card == nullptr || card->differentiable == nullptr ? op
+                                                            : ir::Op::get(card->differentiable);
+}
+
 bool cuts_gradient(const ir::Op& op) { return has_trait(op, kCutsGradient); }
 
 std::optional<Functional> functional_variant(const ir::Op& op) {

@@ -63,6 +63,9 @@ std::optional<ir::Bind> inverse_permutation(const ir::Bind& view, ir::ValueId co
 // For a view that shows other values than its base has (_conj, view_as_real): the operator that
 // turns a new value of the view into one of the base; nullptr for all other views.
 const char* inverse_of_value_view(const ir::Op& op);
+// The same computation as an operator that has a gradient, of the arguments that it takes; `op`
+// itself where it has one. _index_put_impl -> index_put.
+ir::Op differentiable_variant(const ir::Op& op);
 // detach, data, alias of a no-grad kind: a view that gradients do not pass.
 bool cuts_gradient(const ir::Op& op);
 

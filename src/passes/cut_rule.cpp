@@ -57,8 +57,9 @@ class Part {
   void bind(const Bind& x) {
     if (ops::is_value_guard(x.op))
       throw Refusal("FG-173", of_.op.id() + ": its gradient formula depends on the data");
-    Bind copy{x.op, {}, {}, -1, -1, false};
-    for (const Arg& a : x.args) copy.args.push_back(map(a));
+    Bind copy{ops::differentiable_variant(x.op), {}, {}, -1, -1, false};
+    const size_t count = std::min(x.args.size(), copy.op.schema().arguments().size());
+    for (size_t a = 0; a < count; ++a) copy.args.push_back(map(x.args[a]));
     for (const ir::Result& r : x.results) copy.results.push_back(map(r));
     b_.add_bind(std::move(copy));
   }

@@ -49,7 +49,13 @@ namespace {
 std::vector<bool> parts_of_memory(const Trace& t) {
   std::vector<bool> part(t.values.size(), false);
   for (const Bind& b : t.binds) {
-    if (!ops::is_view(b.op) && ops::returns_fresh_memory(b.op)) continue;
+    if (!ops::is_view(b.op) && ops::returns_fresh_memory(b.op)) {
+      if (!ops::keeps_offset(b.op)) continue;
+      const auto self = std::get<ValueId>(b.args[0]);
+      const bool anywhere = t.value(self).kind != ir::ValueKind::Result || part[self];
+      for_each_result(b, [&](ValueId r) { part[r] = anywhere; });
+      continue;
+    }
     for_each_arg(b, [&](ValueId a) {
       if (!t.value(a).is_tensor()) return;
       for_each_result(b, [&](ValueId r) {

@@ -213,11 +213,11 @@ SERVED = {
     "recursive": recursive,
     "shared_counter": shared_counter,
     "method": lambda x: Named(x + 1, 1)._asdict,
+    "parameter": lambda x: nn.Parameter(x.detach() + 1),
+    "module": lambda x: (nn.LayerNorm(2), x + 1),
 }
 # Not made again: the call is eager's.
 REFUSED = {
-    "parameter": lambda x: nn.Parameter(x.detach() + 1),
-    "module": lambda x: (nn.Linear(1, 1), x + 1),
     "class": lambda x: type("A", (), {"v": x + 1}),
     "generator": lambda x: (x + i for i in range(2)),
     "iterator": lambda x: iter([x + 1]),

@@ -121,6 +121,9 @@ void Epilogue::check_steps(int v, int origin) const {
     throw Refusal("FG-187",
                   "a leaf that the call makes is used, then written in place, and both it and a "
                   "result that depends on it outlive the call");
+  const bool is_view = vars_[origin].parent >= 0 && !vars_[origin].rename && !vars_[origin].cut;
+  if (vars_[origin].leaf != kNoValue && is_view && is_view_to_autograd(origin))
+    throw Refusal("FG-187", "requires_grad_() was called on a view that outlives the call");
   for (int i = v; i != origin; i = vars_[i].parent)
     if (vars_[i].hooked != kNoValue && vars_[i].hooked == vars_[i].current)
       throw Refusal("FG-193", "hooks are registered on a view that outlives the call");
