@@ -202,6 +202,7 @@ Effects Effects::of(Observation& seen, PyObject* result, PyObject* const* args, 
   Maker maker{out, seen, ObjectFinder(seen, args, nargs), outputs, args, nargs, {}};
   std::string refusal;
   out.reserve_handles(functions);
+  for (const PyRef& function : functions.closures) out.recipe_.allow_closure(function.get());
   out.result_ = out.recipe_.add(result, maker.finder, outputs, refusal);
   if (out.result_ < 0) throw fulgurite::Refusal("FG-202", "the result " + refusal);
   for (size_t i = 0; i < seen.effects.size(); ++i)
@@ -356,35 +357,6 @@ void Effects::add_hooks(FunctionCalls& functions, Maker& maker) {
     if (h.boundary < 0 || h.kind == TensorHook::Kind::Retain)
       step.tensor = maker.value(e, h.tensor.get());
   }
-}
-
-bool Effects::register_hooks(Recipe::Making& making, const std::vector<at::Tensor>& hooked) const {
-  for (const HookStep& step : hooks_) {
-    PyRef tensor;
-    if (step.tensor >= 0) {
-      tensor = PyRef::borrow(making.get(step.tensor));
-      if (!tensor) return false;
-    } else {
-      const auto k = static_cast<size_t>(step.boundary);
-      if (step.boundary >= 0 && k < hooked.size() && hooked[k].defined())
-        tensor = PyRef::steal(wrap_tensor(hooked[k]));
-    }
-    if (!tensor) continue;  // nothing that is left depends on it
-    if (step.kind == TensorHook::Kind::Retain) {
-      PyRef none = PyRef::steal(PyObject_CallMethod(tensor.get(), "retain_grad", nullptr));
-      if (!none) return false;
-      continue;
-    }
-    PyObject* function = making.get(step.function);
-    const char* method = step.kind == TensorHook::Kind::Gradient
-                             ? "register_hook"
-                             : "register_post_accumulate_grad_hook";
-    PyRef handle = PyRef::steal(
-        function != nullptr ? PyObject_CallMethod(tensor.get(), method, "O", function) : nullptr);
-    if (!handle) return false;
-    making.give(step.handle, std::move(handle));
-  }
-  return true;
 }
 
 std::vector<std::string> Effects::describe() const {

@@ -177,6 +177,7 @@ int Recipe::add(PyObject* object, const ObjectFinder& finder, std::vector<PyObje
 
 void Recipe::settle() {
   numbers_of_.clear();
+  closures_.clear();
   keep_.clear();
 }
 
@@ -273,6 +274,7 @@ int Recipe::add_at(PyObject* o, const ObjectFinder& finder, std::vector<PyObject
     locators_.push_back(where);
     return push(std::move(n), o);
   }
+  if (closures_.count(o) > 0) return add_hook(o, finder, outputs, refusal);
   if (PyType_Check(o) || PyFunction_Check(o) || PyGen_Check(o) || PyCoro_CheckExact(o)) {
     // Known only if it was there before the call.
     if (PyType_Check(o) && !is_heap(reinterpret_cast<PyTypeObject*>(o))) {

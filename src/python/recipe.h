@@ -12,6 +12,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "watch/watcher.h"
@@ -83,6 +84,8 @@ class Recipe {
                std::string& refusal);
   // An object that will be made by somebody else.
   int reserve(PyObject* object) { return push({RecipeNode::Kind::Given}, object); }
+  // A function that the call made over variables of its own: it can be made again.
+  void allow_closure(PyObject* function) { closures_.insert(function); }
   // Nothing more is added: lets go of the recorded call's objects.
   void settle();
   // As Python with $0, $1, ... for tensors; "" if it has no literal form.
@@ -121,6 +124,7 @@ class Recipe {
   std::vector<RecipeNode> nodes_;
   std::vector<Locator> locators_;
   std::unordered_map<PyObject*, int> numbers_of_;  // only while it is being made
+  std::unordered_set<PyObject*> closures_;         // likewise
   std::vector<PyRef> keep_;
 };
 
