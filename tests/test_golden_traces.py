@@ -10,6 +10,7 @@ import pathlib
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 import fulgurite as fg
 
@@ -107,6 +108,27 @@ def function_in_the_middle(x, w):
     return (ScaledSquare.apply(x @ w, 3.0) * x).sum()
 
 
+def leaf_is_made(x):
+    w = torch.full((2,), 2.0, requires_grad=True)
+    return w, (w * x).sum()
+
+
+def hook_in_the_middle(x, w):
+    h = x * w
+    h.register_hook(print)
+    return h.sin() + h
+
+
+def empty_output_is_resized(x, out):
+    torch.exp(x, out=out)
+    return x + 1
+
+
+def checkpointed(x, w):
+    block = lambda a: F.dropout((a * w).sin(), 0.5, True).exp()
+    return (checkpoint(block, x, use_reentrant=False) * w).sum()
+
+
 def shared():
     base = torch.ones(6)
     return base[:4], base[2:]
@@ -127,8 +149,20 @@ PROGRAMS = {
     "leaf_is_written_through_a_view": (leaf_is_written_through_a_view, lambda: (leaf(2, 2),)),
     "saved_leaf_is_written": (saved_leaf_is_written, lambda: (leaf(3),)),
     "function_in_the_middle": (function_in_the_middle, lambda: (leaf(2, 2), leaf(2, 2))),
+    "leaf_is_made": (leaf_is_made, lambda: (leaf(2),)),
+    "hook_in_the_middle": (hook_in_the_middle, lambda: (leaf(2), leaf(2))),
+    "empty_output_is_resized": (
+        empty_output_is_resized,
+        lambda: (torch.ones(2), torch.empty(0)),
+    ),
+    "checkpointed": (checkpointed, lambda: (leaf(2), leaf(2))),
     "shape_of_an_argument": (shape_of_an_argument, lambda: (torch.ones(2, 3),)),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _import_what_checkpoint_imports():
+    checkpoint(torch.sin, leaf(1), use_reentrant=False)
 
 
 @pytest.mark.filterwarnings("ignore:.*writes a leaf that requires grad in place")

@@ -1,5 +1,6 @@
 #include "ops/prims.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/as_strided_scatter.h>
@@ -44,7 +45,28 @@ at::Tensor leaf_impl(const at::Tensor& self, bool /*given*/) {
   const bool below = c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
   return below || !c10::GradMode::is_enabled() ? self : self.detach().requires_grad_(true);
 }
-at::Tensor boundary_impl(const at::Tensor& self, int64_t /*number*/) { return self; }
+at::Tensor boundary_impl(const at::Tensor& self, int64_t /*number*/,
+                         const std::optional<at::Tensor>& /*base*/) {
+  return self;
+}
+void checkpoint_impl(bool /*preserves_random_state*/) {}
+
+at::Tensor random_state_impl() { return at::detail::getDefaultCPUGenerator().get_state(); }
+at::Tensor exchange_random_state(const at::Tensor& state) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  at::Tensor before = generator.get_state();
+  generator.set_state(state);
+  return before;
+}
+std::tuple<at::Tensor, at::Tensor> draw_again_impl(const at::Tensor& state,
+                                                   const at::Tensor& self) {
+  return {exchange_random_state(state), self};
+}
+at::Tensor end_draw_impl(const at::Tensor& before, const at::Tensor& drawn) {
+  exchange_random_state(before);
+  return drawn;
+}
+
 void keep_impl(at::TensorList /*values*/) {}
 // Stands in traces that are only read: the user's Python, which needs its context.
 std::vector<at::Tensor> function_backward_impl(c10::string_view name, int64_t /*call*/,
@@ -185,7 +207,11 @@ TORCH_LIBRARY(fulgurite, m) {
       "view_of, int[] written) -> Tensor[]");
   m.def("function_backward(str name, int call, Tensor?[] cotangents) -> Tensor[]");
   m.def("leaf(Tensor self, bool given) -> Tensor");
-  m.def("boundary(Tensor self, int number) -> Tensor");
+  m.def("boundary(Tensor self, int number, Tensor? base) -> Tensor");
+  m.def("checkpoint(bool preserves_random_state) -> ()");
+  m.def("random_state() -> Tensor");
+  m.def("draw_again(Tensor state, Tensor self) -> (Tensor, Tensor)");
+  m.def("end_draw(Tensor before, Tensor drawn) -> Tensor");
   m.def("keep(Tensor[] values) -> ()");
   m.def("expect_int(int found, int expected) -> ()");
   m.def("expect_float(float found, float expected) -> ()");
@@ -213,12 +239,16 @@ TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
   m.impl("function", function_impl);
   m.impl("leaf", leaf_impl);
   m.impl("boundary", boundary_impl);
+  m.impl("draw_again", draw_again_impl);
+  m.impl("end_draw", end_draw_impl);
   m.impl("expect_sizes", expect_sizes_impl);
   m.impl("expect_values", expect_values_impl);
 }
 
 TORCH_LIBRARY_IMPL(fulgurite, CatchAll, m) {
   m.impl("keep", keep_impl);
+  m.impl("checkpoint", checkpoint_impl);
+  m.impl("random_state", random_state_impl);
   m.impl("function_backward", function_backward_impl);
   m.impl("expect_int", expect_int_impl);
   m.impl("expect_float", expect_float_impl);
@@ -258,6 +288,10 @@ FULGURITE_PRIM(bump_version_)
 FULGURITE_PRIM(function)
 FULGURITE_PRIM(leaf)
 FULGURITE_PRIM(boundary)
+FULGURITE_PRIM(checkpoint)
+FULGURITE_PRIM(random_state)
+FULGURITE_PRIM(draw_again)
+FULGURITE_PRIM(end_draw)
 FULGURITE_PRIM(keep)
 FULGURITE_PRIM(expect_int)
 FULGURITE_PRIM(expect_float)

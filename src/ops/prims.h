@@ -31,7 +31,14 @@
 //   leaf(self, given) -> result         self as a leaf that the call makes: requires_grad_() on
 //   what
 //                                       has no history. `given`: on an argument, which it stays
-//   boundary(self, number) -> result    self with a node of its own in the graph, where hooks are
+//   boundary(self, number, base) -> result   self with a node of its own in the graph, where hooks
+//                                       are; with a base, the view of it that self is
+//   checkpoint(preserves_random_state)  of regions: what torch.utils.checkpoint computes again in
+//                                       backward instead of saving it
+//   random_state() -> state             of the default generator
+//   draw_again(state, self) -> (before, self)   what follows draws the numbers that were drawn in
+//                                       that state
+//   end_draw(before, drawn) -> drawn    the generator is as it was before
 //   keep(values)                        the values are needed after the core has run
 //   expect_int/float/bool(found, expected)  a value guard: the run is abandoned if they differ
 //   expect_sizes(self, sizes)           the same for the shape of a result whose shape depends on
@@ -60,6 +67,10 @@ const ir::Op& bump_version_();
 const ir::Op& function();
 const ir::Op& leaf();
 const ir::Op& boundary();
+const ir::Op& checkpoint();
+const ir::Op& random_state();
+const ir::Op& draw_again();
+const ir::Op& end_draw();
 const ir::Op& keep();
 const ir::Op& expect_int();
 const ir::Op& expect_float();

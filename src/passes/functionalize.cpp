@@ -9,10 +9,12 @@
 #include "ir/errors.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
+#include "passes/functional/checkpoints.h"
 #include "passes/functional/epilogue.h"
 #include "passes/functional/kept_history.h"
 #include "passes/functional/overlap.h"
 #include "passes/functional/region_map.h"
+#include "passes/functional/steps.h"
 #include "passes/functional/variables.h"
 #include "passes/functional/writes.h"
 
@@ -38,6 +40,8 @@ class Functionalizer {
         vars_(recorded, e_),
         writes_(recorded, e_, vars_),
         kept_(recorded),
+        steps_(recorded, e_, vars_, kept_),
+        checkpoints_(recorded, vars_),
         write_back_at_once_(write_back_at_once) {}
 
   Functionalized run(const std::vector<record::SharedInput>& shared) {
@@ -53,7 +57,8 @@ class Functionalizer {
     Functionalized result;
     result.overwritten = vars_.take_overwritten();
     result.trace = e_.b.finish();
-    check_saved(result);
+    Steps::check_saved(result);
+    check_checkpoints(result);
     return result;
   }
 
@@ -61,14 +66,15 @@ class Functionalizer {
   void bind(const Bind& bind) {
     e_.location = bind.location;
     e_.grad_mode = bind.grad_mode;
+    checkpoints_.check(bind);
     if (bind.op == prims::set_grad()) {
       seen_.grads.push_back(&bind);
       return;
     }
     if (bind.op == prims::open_leaf()) return open_leaf(bind);
     if (bind.op == prims::close_leaf()) return close_leaf(bind);
-    if (bind.op == prims::function()) return function_call(bind);
-    if (bind.op == prims::boundary()) return boundary(bind);
+    if (bind.op == prims::function()) return steps_.function_call(bind);
+    if (bind.op == prims::boundary()) return steps_.boundary(bind);
     if (bind.op == prims::bump_version_()) {
       vars_.storage(vars_[vars_.of(std::get<ValueId>(bind.args[0]))]).version_bumps +=
           static_cast<int>(std::get<IValue>(bind.args[1]).toInt());
@@ -94,100 +100,6 @@ class Functionalizer {
     for (const Arg& a : bind.args) out.args.push_back(vars_.mapped(a));
     for (const Result& r : bind.results) out.results.push_back(vars_.define(r));
     e_.b.add_bind(std::move(out));
-  }
-
-  // The results of an autograd.Function: new variables on the memory of what its forward computed,
-  // or, of what it was given and wrote (mark_dirty), new contents with another history.
-  void function_call(const Bind& bind) {
-    const std::string& name = std::get<IValue>(bind.args[0]).toStringRef();
-    const auto& outputs = std::get<ValueList>(bind.args[3]);
-    const auto view_of = std::get<IValue>(bind.args[5]).toIntVector();
-    const auto written = std::get<IValue>(bind.args[6]).toIntVector();
-    for (ValueId id : std::get<ValueList>(bind.args[4])) {
-      const Storage& s = vars_.storage(vars_[vars_.of(id)]);
-      if (s.visible && s.version > 0)
-        throw Refusal("FG-191", name +
-                                    " saves for backward a tensor that the caller can see, after "
-                                    "the call wrote it");
-    }
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      const Storage& s = vars_.storage(vars_[vars_.of(outputs[k])]);
-      if (view_of[k] >= 0 && s.visible && s.version > 0)
-        throw Refusal("FG-191", name +
-                                    " returns a view of a tensor that the caller can see, after "
-                                    "the call wrote it");
-    }
-    Bind out{bind.op, {}, {}, bind.location, e_.region, bind.grad_mode};
-    for (const Arg& a : bind.args) out.args.push_back(vars_.mapped(a));
-    auto& given = std::get<ValueList>(out.args[3]);
-    for (size_t k = 0; k < outputs.size(); ++k)
-      if (view_of[k] < 0) given[k] = vars_.fresh(vars_.of(outputs[k]));
-    // What is saved and is a result has to be that very value.
-    const auto& saved = std::get<ValueList>(bind.args[4]);
-    for (size_t s = 0; s < saved.size(); ++s)
-      for (size_t k = 0; k < outputs.size(); ++k)
-        if (saved[s] == outputs[k]) std::get<ValueList>(out.args[4])[s] = given[k];
-    const auto& recorded = std::get<ValueList>(bind.results[0]);
-    ValueList results;
-    for (ValueId r : recorded)
-      results.push_back(e_.b.add_value(
-          Emitter::typed(in_.value(r).tensor(), in_.value(r).tensor().requires_grad)));
-    out.results.emplace_back(results);
-    e_.b.add_bind(std::move(out));
-    const size_t by = e_.b.trace().binds.size() - 1;
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      const int before = vars_.of(outputs[k]);
-      if (written[k] >= 0) {
-        vars_.alias_of(recorded[k], before);
-        vars_.write(before, results[k], /*bumps_version=*/true, by);
-        continue;
-      }
-      const int v = vars_.new_variable(recorded[k]);
-      vars_[v].parent = before;
-      vars_[v].made_by = &bind;
-      vars_[v].own_history = true;
-      vars_[v].current = results[k];
-    }
-  }
-
-  // Hooks were registered on the value: every use of it passes them.
-  void boundary(const Bind& bind) {
-    const int v = vars_.of(std::get<ValueId>(bind.args[0]));
-    const auto after = std::get<ValueId>(bind.results[0]);
-    vars_.alias_of(after, v);
-    if (!kept_.is_kept(after)) return;
-    if (vars_[v].input != kNoValue)
-      throw Refusal("FG-193",
-                    "hooks are registered on another tensor on the memory of an argument");
-    // What the caller may get is the result itself.
-    const ValueId value = vars_[v].parent < 0 ? vars_.fresh(v) : vars_.read(v);
-    if (vars_[v].parent < 0) vars_[v].written = false;
-    vars_[v].current = vars_[v].hooked =
-        e_.emit(prims::boundary(), {Arg(value), bind.args[1]}, vars_[v].facts, true);
-  }
-
-  // Eager's backward looks whether what a Function saved has been written since.
-  static void check_saved(const Functionalized& f) {
-    const Trace& t = *f.trace;
-    for (size_t i = 0; i < t.binds.size(); ++i) {
-      const Bind& bind = t.binds[i];
-      if (!(bind.op == prims::function())) continue;
-      auto is_overwritten = [&](ValueId id) {
-        return t.value(id).kind != ir::ValueKind::Input &&
-               f.overwritten[id].last > 2 * static_cast<int64_t>(i);
-      };
-      const auto& outputs = std::get<ValueList>(bind.args[3]);
-      for (ValueId id : std::get<ValueList>(bind.args[4])) {
-        bool overwritten = is_overwritten(id);
-        for (size_t k = 0; k < outputs.size(); ++k)
-          if (outputs[k] == id)
-            overwritten = overwritten || is_overwritten(std::get<ValueList>(bind.results[0])[k]);
-        if (overwritten)
-          throw Refusal("FG-191", std::get<IValue>(bind.args[0]).toStringRef() +
-                                      " saves for backward a tensor that is written in place "
-                                      "afterwards");
-      }
-    }
   }
 
   void open_leaf(const Bind& bind) {
@@ -401,6 +313,8 @@ class Functionalizer {
   Variables vars_;
   Writes writes_;
   KeptHistory kept_;
+  Steps steps_;
+  Checkpoints checkpoints_;
   bool write_back_at_once_;
   bool written_early_ = false;
   std::vector<std::unique_ptr<Bind>> views_of_changes_;

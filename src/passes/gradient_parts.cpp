@@ -25,7 +25,11 @@ const ValueList& function_results(const Bind& function) {
 
 ValueList inputs_of_step(const Bind& step) {
   if (step.op == prims::function()) return function_inputs(step);
-  if (step.op == prims::boundary()) return {std::get<ValueId>(step.args[0])};
+  if (step.op == prims::boundary()) {
+    const auto* base = std::get_if<ValueId>(&step.args[2]);
+    const bool has_base = base != nullptr && *base != ir::kNoValue;
+    return {has_base ? *base : std::get<ValueId>(step.args[0])};
+  }
   return {};
 }
 

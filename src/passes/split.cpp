@@ -1,13 +1,16 @@
 #include "passes/split.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <map>
 
 #include "ir/builder.h"
 #include "ir/errors.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
+#include "passes/checkpoint.h"
 
 namespace fulgurite::passes {
 
@@ -32,6 +35,7 @@ class Splitter {
     partition();
     SplitTraces result;
     find_overwritten();
+    find_checkpoints();
     choose_saved();
     result.backward = make_backward();
     result.forward = make_forward();
@@ -109,7 +113,42 @@ class Splitter {
     return false;
   }
 
-  // Values that backward takes from forward. A view is taken again in backward instead.
+  // Which values backward computes again: those that only their checkpoint uses.
+  void find_checkpoints() {
+    checkpoint_.assign(t_.binds.size(), -1);
+    kept_.assign(t_.values.size(), false);
+    for (size_t i = 0; i < t_.binds.size(); ++i)
+      checkpoint_[i] = outermost_checkpoint(t_, t_.binds[i].region);
+    for (size_t i = 0; i < t_.binds.size(); ++i) {
+      if (!forward_[i]) continue;
+      for (size_t a : ops::written_arguments(t_.binds[i]))
+        ir::for_each_value(t_.binds[i].args[a], [&](ValueId id) { kept_[id] = true; });
+      for_each_arg(t_.binds[i], [&](ValueId id) {
+        const size_t p = producer_[id];
+        if (p != SIZE_MAX && checkpoint_[p] != checkpoint_[i]) kept_[id] = true;
+      });
+    }
+  }
+
+  bool is_made_again(ValueId id) const {
+    if (!computed_in_forward(id)) return false;
+    const Bind& b = t_.binds[producer_[id]];
+    if (ops::is_view(b.op)) return true;
+    if (checkpoint_[producer_[id]] < 0 || kept_[id] || ops::is_mutable(b.op)) return false;
+    return !ops::has_effect(b.op) || is_drawn_again(b);
+  }
+
+  // With the numbers that it drew in forward.
+  bool is_drawn_again(const Bind& b) const {
+    if (!ops::is_random(b.op) || b.results.size() != 1) return false;
+    const auto* result = std::get_if<ValueId>(&b.results[0]);
+    const auto* first = b.args.empty() ? nullptr : std::get_if<ValueId>(&b.args[0]);
+    return result != nullptr && first != nullptr && *first != kNoValue &&
+           t_.value(*first).is_tensor() && t_.value(*result).tensor().device.is_cpu();
+  }
+
+  // Values that backward takes from forward. A view is taken again in backward instead, and so is
+  // what a checkpoint computes.
   void choose_saved() {
     again_.assign(t_.binds.size(), false);
     std::vector<bool> seen(t_.values.size(), false);
@@ -139,8 +178,10 @@ class Splitter {
         copied_.push_back(id);
         continue;
       }
-      if (!must && computed_in_forward(id) && ops::is_view(t_.binds[producer_[id]].op)) {
-        again_[producer_[id]] = true;
+      if (!must && is_made_again(id)) {
+        const size_t p = producer_[id];
+        if (!again_[p] && ops::is_random(t_.binds[p].op)) drawn_.push_back(p);
+        again_[p] = true;
         for_each_arg(t_.binds[producer_[id]], want);
         continue;
       }
@@ -148,6 +189,18 @@ class Splitter {
     }
     std::sort(saved_.begin(), saved_.end());
     std::sort(copied_.begin(), copied_.end());
+    std::sort(drawn_.begin(), drawn_.end());
+  }
+
+  static Value random_state_value() {
+    static const int64_t size = at::detail::getDefaultCPUGenerator().get_state().numel();
+    Value v;
+    ir::TensorType type;
+    type.dtype = at::kByte;
+    type.sizes = {size};
+    type.strides = {1};
+    v.type = std::move(type);
+    return v;
   }
 
   ir::TracePtr make_forward() {
@@ -158,9 +211,21 @@ class Splitter {
     f.inputs.resize(j_.forward_inputs);
     f.outputs.resize(j_.forward_outputs);
     f.saved = saved_;
+    ValueList states;
     auto carry_over = [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i)
-        if (forward_[i]) b.add_bind(t_.binds[i]);
+      for (size_t i = begin; i < end; ++i) {
+        if (!forward_[i]) continue;
+        if (std::binary_search(drawn_.begin(), drawn_.end(), i)) {
+          states.push_back(b.add_value(random_state_value()));
+          b.add_bind(Bind{prims::random_state(),
+                          {},
+                          {ir::Result(states.back())},
+                          -1,
+                          t_.binds[i].region,
+                          false});
+        }
+        b.add_bind(t_.binds[i]);
+      }
     };
     carry_over(0, first_write_);
     static const ir::Op clone = ir::Op::get("aten::clone");
@@ -173,6 +238,7 @@ class Splitter {
       f.saved.push_back(copy);
     }
     carry_over(first_write_, t_.epilogue);
+    f.saved.insert(f.saved.end(), states.begin(), states.end());
     b.begin_epilogue();
     for (size_t i = t_.epilogue; i < t_.binds.size(); ++i) b.add_bind(t_.binds[i]);
     return b.finish();
@@ -194,7 +260,9 @@ class Splitter {
     };
     for (ValueId id : saved_) ids[id] = b.add_input(copy(id));
     for (ValueId id : copied_) ids[id] = b.add_input(copy(id));
-    w.num_saved_inputs = saved_.size() + copied_.size();
+    std::map<size_t, ValueId> states;
+    for (size_t i : drawn_) states[i] = b.add_input(random_state_value());
+    w.num_saved_inputs = saved_.size() + copied_.size() + drawn_.size();
     for (size_t k = j_.forward_inputs; k < t_.inputs.size(); ++k)
       ids[t_.inputs[k]] = b.add_input(copy(t_.inputs[k]));
     auto map_id = [&](ValueId id) {
@@ -219,8 +287,32 @@ class Splitter {
       for (const ir::Result& r : x.results) m.results.push_back(map(r));
       b.add_bind(std::move(m));
     };
+    // The same numbers are drawn, and nobody else's are others for it.
+    auto draw_again = [&](size_t i) {
+      const Bind& x = t_.binds[i];
+      const auto self = std::get<ValueId>(x.args[0]);
+      const auto result = std::get<ValueId>(x.results[0]);
+      const ValueId before = b.add_value(random_state_value());
+      const ValueId same = b.add_value(copy(self)), drawn = b.add_value(copy(result));
+      b.add_bind(Bind{prims::draw_again(),
+                      {Arg(states.at(i)), Arg(map_id(self))},
+                      {ir::Result(before), ir::Result(same)},
+                      x.location,
+                      -1,
+                      false});
+      Bind m{x.op, {}, {ir::Result(drawn)}, x.location, -1, false};
+      for (const Arg& a : x.args) m.args.push_back(map(a));
+      m.args[0] = Arg(same);
+      b.add_bind(std::move(m));
+      b.add_bind(Bind{prims::end_draw(),
+                      {Arg(before), Arg(drawn)},
+                      {ir::Result(map_id(result))},
+                      x.location,
+                      -1,
+                      false});
+    };
     // Views are taken again right before their first use, so that nothing lives longer than it
-    // must.
+    // must; so is what a checkpoint computes.
     std::vector<bool> added(t_.binds.size(), false);
     auto add_views = [&](auto&& self, const Bind& x) -> void {
       for_each_arg(x, [&](ValueId id) {
@@ -228,6 +320,7 @@ class Splitter {
         if (p == SIZE_MAX || !again_[p] || added[p] || ids[id] != kNoValue) return;
         added[p] = true;
         self(self, t_.binds[p]);
+        if (states.count(p) > 0) return draw_again(p);
         add(t_.binds[p]);
       });
     };
@@ -257,6 +350,9 @@ class Splitter {
   std::vector<bool> again_;
   std::vector<ValueId> saved_;
   std::vector<ValueId> copied_;       // saved as copies: the call overwrites them
+  std::vector<int32_t> checkpoint_;   // by bind: the outermost one around it, -1: none
+  std::vector<bool> kept_;            // by value: not computed again
+  std::vector<size_t> drawn_;         // binds that draw again in backward what they drew
   std::vector<ValueId> overwritten_;  // inputs that the call writes
   size_t first_write_ = 0;            // the first bind that writes them
 };

@@ -7,7 +7,9 @@
 //
 // Whatever forward does not need for its own results is computed in backward. Of what backward
 // needs, as little as possible is saved: never a view (its base is saved, and the view taken
-// again), never something that is cheap to compute from what is saved anyway and is not smaller.
+// again), never something that is cheap to compute from what is saved anyway and is not smaller,
+// and of an activation checkpoint nothing but what the rest of the program uses: backward computes
+// its values again, with the random numbers of the forward.
 #pragma once
 
 #include <vector>

@@ -416,35 +416,6 @@ void Effects::add_hooks(FunctionCalls& functions, Maker& maker) {
   }
 }
 
-bool Effects::register_hooks(Recipe::Making& making, const std::vector<at::Tensor>& hooked) const {
-  for (const HookStep& step : hooks_) {
-    PyRef tensor;
-    if (step.tensor >= 0) {
-      tensor = PyRef::borrow(making.get(step.tensor));
-      if (!tensor) return false;
-    } else {
-      const auto k = static_cast<size_t>(step.boundary);
-      if (step.boundary >= 0 && k < hooked.size() && hooked[k].defined())
-        tensor = PyRef::steal(wrap_tensor(hooked[k]));
-    }
-    if (!tensor) continue;  // nothing that is left depends on it
-    if (step.kind == TensorHook::Kind::Retain) {
-      PyRef none = PyRef::steal(PyObject_CallMethod(tensor.get(), "retain_grad", nullptr));
-      if (!none) return false;
-      continue;
-    }
-    PyObject* function = making.get(step.function);
-    const char* method = step.kind == TensorHook::Kind::Gradient
-                             ? "register_hook"
-                             : "register_post_accumulate_grad_hook";
-    PyRef handle = PyRef::steal(
-        function != nullptr ? PyObject_CallMethod(tensor.get(), method, "O", function) : nullptr);
-    if (!handle) return false;
-    making.give(step.handle, std::move(handle));
-  }
-  return true;
-}
-
 std::vector<std::string> Effects::describe() const {
   std::vector<std::string> lines;
   for (const Step& s : steps_) lines.push_back(s.text);

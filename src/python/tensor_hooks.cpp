@@ -1,6 +1,8 @@
-// Hooks on tensors, while a call is recorded (functions.h).
+// Hooks on tensors: while a call is recorded (functions.h), and when they are registered again
+// (effects.h).
 #include <ATen/core/Tensor.h>
 
+#include "effects.h"
 #include "functions.h"
 #include "ir/errors.h"
 #include "structure.h"
@@ -46,6 +48,10 @@ void FunctionCalls::hook_registered(PyObject* handle) {
   }
 }
 
+void FunctionCalls::random_state_read(PyObject* state) {
+  if (is_any_tensor(state)) recorder_.note_random_state(tensor_of(state));
+}
+
 void FunctionCalls::grad_retained(PyObject* tensor) {
   const at::Tensor& t = tensor_of(tensor);
   if (!t.requires_grad() || t.is_leaf()) return;
@@ -70,6 +76,35 @@ void FunctionCalls::place_retained(TensorHook& hook) {
   const at::Tensor& t = tensor_of(hook.tensor.get());
   if (hook.kind == TensorHook::Kind::Retain && recorder_.is_made_here(t))
     hook.boundary = recorder_.note_boundary(t);
+}
+
+bool Effects::register_hooks(Recipe::Making& making, const std::vector<at::Tensor>& hooked) const {
+  for (const HookStep& step : hooks_) {
+    PyRef tensor;
+    if (step.tensor >= 0) {
+      tensor = PyRef::borrow(making.get(step.tensor));
+      if (!tensor) return false;
+    } else {
+      const auto k = static_cast<size_t>(step.boundary);
+      if (step.boundary >= 0 && k < hooked.size() && hooked[k].defined())
+        tensor = PyRef::steal(wrap_tensor(hooked[k]));
+    }
+    if (!tensor) continue;  // nothing that is left depends on it
+    if (step.kind == TensorHook::Kind::Retain) {
+      PyRef none = PyRef::steal(PyObject_CallMethod(tensor.get(), "retain_grad", nullptr));
+      if (!none) return false;
+      continue;
+    }
+    PyObject* function = making.get(step.function);
+    const char* method = step.kind == TensorHook::Kind::Gradient
+                             ? "register_hook"
+                             : "register_post_accumulate_grad_hook";
+    PyRef handle = PyRef::steal(
+        function != nullptr ? PyObject_CallMethod(tensor.get(), method, "O", function) : nullptr);
+    if (!handle) return false;
+    making.give(step.handle, std::move(handle));
+  }
+  return true;
 }
 
 }  // namespace fulgurite::python

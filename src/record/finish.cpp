@@ -130,7 +130,7 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
       if (behind == behind_hooks.end()) return;
       const int32_t region = p.bind.region >= 0 ? region_ids[p.bind.region] : -1;
       b.add_bind(ir::Bind{prims::boundary(),
-                          {Arg(ids[id]), Arg(IValue(int64_t{r.boundaries.at(id)}))},
+                          {Arg(ids[id]), Arg(IValue(int64_t{r.boundaries.at(id)})), Arg(IValue())},
                           {Result(behind->second)},
                           p.bind.location,
                           region,

@@ -115,6 +115,15 @@ int Recorder::note_boundary(const at::Tensor& t) {
     r.refuse("FG-193", "hooks are registered on another tensor on the memory of an argument");
     return -1;
   }
+  // Eager calls the hook with None where only another result of the operator has a gradient.
+  int with_history = 0;
+  ir::for_each_result(r.binds[static_cast<size_t>(r.facts[id].producer)].bind, [&](ValueId result) {
+    with_history += r.values[result].is_tensor() && r.values[result].tensor().requires_grad ? 1 : 0;
+  });
+  if (with_history > 1) {
+    r.refuse("FG-193", "hooks are registered on one of several results of an operator");
+    return -1;
+  }
   if (r.is_written_after(id)) {
     r.refuse("FG-193",
              "hooks are registered on a tensor that another one, on its memory, has written");
@@ -130,6 +139,36 @@ bool Recorder::is_made_here(const at::Tensor& t) {
 
 bool Recorder::is_written_with_grad(const at::Tensor& t) const {
   return impl_->written_with_grad.count(storage_of(t.unsafeGetTensorImpl())) > 0;
+}
+
+void Recorder::note_random_state(const at::Tensor& state) {
+  Impl& r = *impl_;
+  if (r.refusal) return;
+  r.update_position();
+  r.push(prims::random_state(), {});
+  r.binds.back().bind.results.emplace_back(
+      r.new_result(state, static_cast<int32_t>(r.binds.size()) - 1));
+}
+
+void Recorder::begin_checkpoint(bool preserves_random_state) {
+  Impl& r = *impl_;
+  r.update_position();
+  r.outside_checkpoints.push_back(r.region);
+  r.regions.push_back({prims::checkpoint(),
+                       {Arg(IValue(preserves_random_state))},
+                       {},
+                       r.location(),
+                       r.region,
+                       r.position.module});
+  r.region_dead.push_back(false);
+  r.region = static_cast<int32_t>(r.regions.size()) - 1;
+}
+
+void Recorder::end_checkpoint() {
+  Impl& r = *impl_;
+  if (r.outside_checkpoints.empty()) return;
+  r.region = r.outside_checkpoints.back();
+  r.outside_checkpoints.pop_back();
 }
 
 void Recorder::note_version_bump(const at::Tensor& t) {

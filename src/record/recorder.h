@@ -141,6 +141,11 @@ class Recorder {
   bool is_made_here(const at::Tensor& t);
   // Whether the call has given memory of the tensor new contents with a history.
   bool is_written_with_grad(const at::Tensor& t) const;
+  // Something that is no operator read the state of the default generator (prims.random_state).
+  void note_random_state(const at::Tensor& state);
+  // What torch.utils.checkpoint computes again in backward begins, and ends.
+  void begin_checkpoint(bool preserves_random_state);
+  void end_checkpoint();
   // Something that is no operator bumped the version counter of t (mark_dirty without a history).
   void note_version_bump(const at::Tensor& t);
 

@@ -109,6 +109,7 @@ struct Recorder::Impl {
   std::vector<OpenedLeaf> opened;
   std::vector<std::string> leaf_writes;
 
+  std::vector<int32_t> outside_checkpoints;     // by open checkpoint: the region around it
   int functions = 0;                            // calls of custom autograd.Functions
   std::unordered_map<ValueId, int> boundaries;  // values that have hooks
 

@@ -132,7 +132,14 @@ variable_list CompiledBackward::apply_plan(const BackwardPart& part,
     if (part.takes[input])
       frame[t.inputs[input]] = as_recorded(gradients[k], t.value(t.inputs[input]).tensor());
   }
-  part.plan->run(frame);
+  at::Tensor random_state_now;  // a checkpoint draws again what it drew
+  if (part.plan->draws_random_numbers()) random_state_now = default_random_state();
+  try {
+    part.plan->run(frame);
+  } catch (...) {
+    if (random_state_now.defined()) set_default_random_state(random_state_now);
+    throw;
+  }
   variable_list out(t.outputs.size());
   for (size_t k = 0; k < t.outputs.size(); ++k)
     if (t.outputs[k] != ir::kNoValue && task_should_compute_output(k))

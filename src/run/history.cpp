@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "ir/errors.h"
+#include "ir/stack.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
 #include "run/below_autograd.h"
@@ -67,9 +68,23 @@ class Ordering {
       s.is_argument = std::get<c10::IValue>(b.args[1]).toBool();
       plan_.leaves.push_back(std::move(s));
     }
-    if (b.op == prims::boundary())
-      plan_.boundaries.push_back({std::get<c10::IValue>(b.args[1]).toInt(),
-                                  std::get<ValueId>(b.args[0]), std::get<ValueId>(b.results[0])});
+    if (b.op == prims::boundary()) plan_.boundaries.push_back(boundary_step(b));
+  }
+
+  BoundaryStep boundary_step(const Bind& b) const {
+    BoundaryStep s{std::get<c10::IValue>(b.args[1]).toInt(), std::get<ValueId>(b.args[0]),
+                   std::get<ValueId>(b.results[0])};
+    const auto* base = std::get_if<ValueId>(&b.args[2]);
+    if (base == nullptr || *base == ir::kNoValue) return s;
+    s.base = *base;
+    for (ValueId id = s.value; id != s.base;) {
+      const Bind* view = producer_[id];
+      if (view == nullptr || !std::holds_alternative<ValueId>(view->args[0]))
+        throw InternalError("a tensor with hooks is no view of its base");
+      s.views.insert(s.views.begin(), view);
+      id = std::get<ValueId>(view->args[0]);
+    }
+    return s;
   }
 
   // What a step gives a history, and of what it needs the history.
@@ -84,7 +99,10 @@ class Ordering {
   Ids needed(const HistoryStep& s) const {
     if (s.kind == Kind::Part) return parts_.parts[s.index].differentiable;
     if (s.kind == Kind::Leaf) return {};
-    if (s.kind == Kind::Boundary) return {plan_.boundaries[s.index].value};
+    if (s.kind == Kind::Boundary) {
+      const BoundaryStep& b = plan_.boundaries[s.index];
+      return {b.base != ir::kNoValue ? b.base : b.value};
+    }
     const FunctionStep& f = plan_.functions[s.index];
     Ids ids(f.inputs.begin(), f.inputs.end());
     ids.insert(ids.end(), f.saved.begin(), f.saved.end());
@@ -187,12 +205,34 @@ void take_leaves_back(const HistoryPlan& plan, Frame& frame) {
       frame[step.value].toTensor().set_requires_grad(false);
 }
 
+namespace {
+
+// The views of a boundary, of its base with the history that it has now.
+at::Tensor taken_again(const BoundaryStep& step, Frame& frame) {
+  std::vector<std::pair<ValueId, c10::IValue>> before;
+  for (const Bind* b : step.views)
+    for_each_result(*b, [&](ValueId id) { before.emplace_back(id, frame[id]); });
+  const UnderAutograd under;
+  const c10::AutoGradMode grad(true);
+  std::vector<c10::IValue> stack;
+  for (const Bind* b : step.views) ir::run_bind(*b, frame, stack);
+  at::Tensor view = frame[step.value].toTensor();
+  for (auto& [id, value] : before) frame[id] = std::move(value);
+  return view;
+}
+
+}  // namespace
+
 void make_boundary(const BoundaryStep& step, const FunctionHost& host, Frame& frame) {
-  const at::Tensor& value = frame[step.value].toTensor();
-  at::Tensor result = tensor_of_its_own(value);
-  auto node = c10::make_intrusive<Hooks>();
-  node->add_next_edge(torch::autograd::impl::gradient_edge(value));
-  torch::autograd::set_history(result, node);
+  at::Tensor result;
+  if (!step.views.empty()) result = taken_again(step, frame);
+  if (!result.defined() || !result.requires_grad()) {
+    const at::Tensor& value = frame[step.value].toTensor();
+    result = tensor_of_its_own(value);
+    auto node = c10::make_intrusive<Hooks>();
+    node->add_next_edge(torch::autograd::impl::gradient_edge(value));
+    torch::autograd::set_history(result, node);
+  }
   host.hooked(step.number, result);
   frame[step.result] = std::move(result);
 }

@@ -32,10 +32,12 @@ struct LeafStep {
   SameCounter same_counter;
 };
 
-// prims.boundary: the result is `value` with a node of its own, which passes gradients on.
+// prims.boundary: the result is `value` with a node of its own, which passes gradients on. With a
+// base that node is eager's: the views that lead from there to `value` are taken again.
 struct BoundaryStep {
   int64_t number;
-  ir::ValueId value, result;
+  ir::ValueId value, result, base = ir::kNoValue;
+  std::vector<const ir::Bind*> views = {};  // of the forward trace
 };
 
 struct HistoryStep {

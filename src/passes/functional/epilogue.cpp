@@ -52,6 +52,13 @@ void Epilogue::write() {
     e_.b.add_bind(Bind{
         prims::copy_(), {Arg(w.value), Arg(destination)}, {Result(after)}, -1, -1, e_.grad_mode});
   }
+  // As the program did after it had used the leaf: what backward saved of it is out of date.
+  for (const WriteBack& w : leaf_writes_) {
+    const Variable& v = vars_[w.variable];
+    const ValueId after = e_.b.add_value(Emitter::typed(v.facts.tensor(), true));
+    e_.b.add_bind(
+        Bind{prims::copy_(), {Arg(w.value), Arg(v.leaf)}, {Result(after)}, -1, -1, false});
+  }
   bump_versions();
   change_identities();
   set_grads(grads);
@@ -99,6 +106,11 @@ void Epilogue::make_origins() {
                       "a tensor taken out of autograd (.data, detach) got a history by a write, "
                       "and is returned");
     if (made_.count(r) > 0) continue;
+    if (vars_[r].leaf != kNoValue && !vars_[r].is_given()) {
+      made_.emplace(r, vars_[r].leaf);
+      if (vars_[r].written) leaf_writes_.push_back({r, vars_.read(r)});
+      continue;
+    }
     if (vars_[r].own_history &&
         !vars_[r].is_given()) {  // made with eager's aliasing when the history is attached
       made_.emplace(r, vars_.fresh(r));
@@ -114,19 +126,19 @@ void Epilogue::make_origins() {
   }
 }
 
-// An output that is a leaf, or has hooks, has to be the very tensor that the step makes.
-void Epilogue::check_steps(int v, int origin) const {
-  if (vars_[origin].leaf != kNoValue && !vars_[origin].is_given() &&
-      vars_[origin].current != vars_[origin].leaf)
-    throw Refusal("FG-187",
-                  "a leaf that the call makes is used, then written in place, and both it and a "
-                  "result that depends on it outlive the call");
+// An output that has hooks has to be the very tensor that the step makes.
+void Epilogue::check_steps(int v, int origin) {
   const bool is_view = vars_[origin].parent >= 0 && !vars_[origin].rename && !vars_[origin].cut;
   if (vars_[origin].leaf != kNoValue && is_view && is_view_to_autograd(origin))
     throw Refusal("FG-187", "requires_grad_() was called on a view that outlives the call");
-  for (int i = v; i != origin; i = vars_[i].parent)
-    if (vars_[i].hooked != kNoValue && vars_[i].hooked == vars_[i].current)
+  for (int i = v; i != origin; i = vars_[i].parent) {
+    if (vars_[i].hooked == kNoValue || vars_[i].hooked != vars_[i].current ||
+        !vars_.is_up_to_date(i))
+      continue;
+    if (!vars_[i].hooked_as_view)
       throw Refusal("FG-193", "hooks are registered on a view that outlives the call");
+    made_.emplace(i, vars_[i].hooked);
+  }
 }
 
 // Several writes are one write-back; the version counter counts them all.
@@ -175,7 +187,9 @@ void Epilogue::set_grads(const std::vector<ValueId>& grads) {
 // t_, squeeze_, detach_, requires_grad_, ... on what the caller can see are done again, in order.
 void Epilogue::change_identities() {
   for (const IdentityChange& change : seen_.changes) {
-    if (vars_[change.before].leaf != kNoValue && change.recorded->op == prims::set_requires_grad())
+    if (vars_[change.before].leaf != kNoValue &&
+        change.recorded->op == prims::set_requires_grad() &&
+        std::get<IValue>(change.recorded->args[1]).toBool())
       continue;  // it is one already
     make_views_taken_before(change);
     const int r = origin(change.before);

@@ -41,7 +41,7 @@ class Epilogue {
   ir::ValueId resize(const Variable& v);
   std::vector<WriteBack> write_backs();
   void make_origins();
-  void check_steps(int v, int origin) const;
+  void check_steps(int v, int origin);
   void bump_versions();
   void set_grads(const std::vector<ir::ValueId>& grads);
   void change_identities();
@@ -57,7 +57,8 @@ class Epilogue {
   Emitter& e_;
   Variables& vars_;
   SeenByCaller seen_;
-  std::vector<int> outputs_;  // variables, -1 for None
+  std::vector<WriteBack> leaf_writes_;  // leaves that the call made, used, and wrote
+  std::vector<int> outputs_;            // variables, -1 for None
   std::unordered_set<int32_t>
       shared_;  // storages of several outputs that are no views of each other
   // Variables that exist as tensors of the caller: the value of the epilogue.

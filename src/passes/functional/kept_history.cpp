@@ -13,8 +13,11 @@ using ir::ValueId;
 
 KeptHistory::KeptHistory(const ir::Trace& recorded) : in_(recorded) {
   for (ValueId id : in_.inputs) given_.insert(memory(id));
-  for (ValueId id : in_.outputs)
-    if (id != kNoValue) keep(id);
+  for (ValueId id : in_.outputs) {
+    if (id == kNoValue) continue;
+    keep(id);
+    outputs_.insert(memory(id));
+  }
   for (size_t i = in_.binds.size(); i-- > 0;) go_back(in_.binds[i]);
 }
 

@@ -19,6 +19,8 @@ class KeptHistory {
   bool is_used(ir::ValueId recorded) const { return used_.count(memory(recorded)) > 0; }
   // ... or it is kept itself.
   bool is_kept(ir::ValueId recorded) const { return kept_.count(memory(recorded)) > 0; }
+  // Whether an output is on its memory.
+  bool is_output(ir::ValueId recorded) const { return outputs_.count(memory(recorded)) > 0; }
 
  private:
   void keep(ir::ValueId recorded);
@@ -34,7 +36,7 @@ class KeptHistory {
 
   const ir::Trace& in_;
   std::unordered_set<int64_t> given_;  // memory of the caller
-  std::unordered_set<int64_t> kept_, used_;
+  std::unordered_set<int64_t> outputs_, kept_, used_;
 };
 
 }  // namespace fulgurite::passes

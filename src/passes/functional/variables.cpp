@@ -68,6 +68,8 @@ void Variables::become_leaf(int index) {
   int root = index;
   while (vars_[root].parent >= 0) root = vars_[root].parent;
   const Storage& s = storage(vars_[index]);
+  if (vars_[index].leaf != kNoValue)
+    throw Refusal("FG-187", "requires_grad_() was called again on a leaf that the call makes");
   if (s.visible && s.version > 0)
     throw Refusal("FG-187",
                   "requires_grad_() was called on memory that the caller can see, after the call "
@@ -79,7 +81,7 @@ void Variables::become_leaf(int index) {
     fresh(root);
     if (root != index && vars_[root].current != before) vars_[index].version = -1;
   }
-  const ValueId contents = read_contents(index);
+  const ValueId contents = given ? vars_[index].input : read_contents(index);
   Variable& v = vars_[index];
   v.current = v.leaf =
       e_.emit(prims::leaf(), {Arg(contents), Arg(IValue(given))}, v.facts, /*requires_grad=*/true);

@@ -28,6 +28,7 @@ struct Variable {
   bool own_history = false;         // from a step (ops::has_own_history): not its parent's
   bool leaf_to_be = false;          // requires_grad_() was called; a leaf once that matters
   ir::ValueId leaf = ir::kNoValue;  // what it was when it became a leaf
+  bool hooked_as_view = false;      // `hooked` is a view to autograd, as in eager
   ir::ValueId hooked = ir::kNoValue;  // what it was when hooks were registered on it
   bool separate_version = false;      // .data: writes through it bump no version that others see
   ir::Value facts;                    // type, storage and offset as last recorded
@@ -81,6 +82,11 @@ class Variables {
   bool is_written(int32_t storage_id) const;
   bool is_within(int i, int other) const;  // the same, or a view of it
 
+  // It has not been written since, through whatever tensor.
+  bool is_up_to_date(int index) {
+    return vars_[static_cast<size_t>(index)].version ==
+           storage(vars_[static_cast<size_t>(index)]).version;
+  }
   // The functional value that a variable, recorded value, argument or result has now.
   ir::ValueId read(int index);
   // ... for a use that no history comes of.

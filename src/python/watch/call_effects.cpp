@@ -142,6 +142,9 @@ void Call::apply(const CalleeModel& model) {
       return;
     case Callee::Moves:
     case Callee::TensorHook:
+    case Callee::RandomState:
+    case Callee::Checkpoint:
+    case Callee::Around:
       return;
     case Callee::Io: {
       for (size_t i = explicit_from_; i < a_.size(); ++i) {

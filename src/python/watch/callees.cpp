@@ -194,6 +194,14 @@ FunctionModel find_function(PyObject* object) {
   PyObject* name = function->func_qualname;
   if (PyUnicode_CheckExact(name) && !PyDict_Contains(listed, name)) return {};
   CalleeModel model = look_up(table, text_of(module) + "." + text_of(function->func_qualname));
+  // functools.wraps gives a wrapper the name of what it wraps; its code has its own.
+  PyObject* own = reinterpret_cast<PyCodeObject*>(function->func_code)->co_qualname;
+  if (model.callee == Callee::Unknown && own != function->func_qualname &&
+      PyUnicode_Compare(own, function->func_qualname) != 0) {
+    PyObject* where = PyDict_GetItemString(function->func_globals, "__name__");
+    if (where != nullptr && PyUnicode_Check(where))
+      model = look_up(table, text_of(where) + "." + text_of(own));
+  }
   return {model.callee, model.reason};
 }
 

@@ -41,6 +41,9 @@ enum class Callee : uint8_t {
   GradFunction,  // applies a custom autograd.Function
   NodeHook,      // registers a hook on a node of the autograd graph
   TensorHook,    // of Python functions: registers a hook on a tensor
+  RandomState,   // ... returns the state of the default random generator
+  Checkpoint,    // ... the two ends of an activation checkpoint
+  Around,        // ... touches nothing itself; what it calls is watched
   NodeName,      // ... asks for its name
   Moves,         // of Python functions: Free, and numbers come out as they went in
   Io,

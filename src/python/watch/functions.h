@@ -7,6 +7,7 @@
 #include <Python.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "py_ref.h"
@@ -41,6 +42,13 @@ class FunctionSink {
                                     const std::string& method) = 0;
   // ... and has returned a handle; null if it raised.
   virtual void hook_registered(PyObject* handle) = 0;
+  // A context keeps a function that the call made over variables of its own.
+  virtual void closure_kept(PyObject* function) = 0;
+  // The state of the default random generator was read: a tensor.
+  virtual void random_state_read(PyObject* state) = 0;
+  // What runs between these is computed again in backward (torch.utils.checkpoint).
+  virtual void checkpoint_began(bool preserves_random_state) = 0;
+  virtual void checkpoint_ended() = 0;
 };
 
 namespace watching {
@@ -58,6 +66,9 @@ class FunctionWatch {
   // The innermost call is over: with a result, or (null) with an exception. "", or why the run must
   // be refused.
   std::string end(PyObject* result);
+
+  // The generators of open checkpoints, and how many effects there were when they began.
+  std::vector<std::pair<PyObject*, size_t>> checkpoints;
 
  private:
   FunctionSink* sink_ = nullptr;

@@ -43,8 +43,12 @@ struct Frame {
   bool wrote = false;   // the instruction that runs now has recorded an effect
   bool muted = false;   // inside a function whose whole effect is already recorded
   bool moves = false;   // inside a function that only moves what it is given
-  bool hooks = false;   // inside the function that registers a hook on a tensor
-  PyRef candidate;      // what a part would be: the function, or the module that is called
+  bool around = false;  // muted, and what it calls is not
+  PyObject* checkpoint = nullptr;  // the generator of a checkpoint that is about to begin
+  bool preserves_random_state = false;
+  bool reads_random_state = false;  // inside the function that returns it
+  bool hooks = false;               // inside the function that registers a hook on a tensor
+  PyRef candidate;               // what a part would be: the function, or the module that is called
   size_t impure = 0, parts = 0;  // Recording's counts when it began
   char saved_trace_lines = 1;
   char saved_trace_opcodes = 0;

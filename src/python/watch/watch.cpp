@@ -24,6 +24,12 @@ struct ActiveWatch {
   PyObject* outer_object = nullptr;
 };
 
+// An activation checkpoint has done what it does before the function.
+void begin_checkpoint(Recording& r, const Frame& frame) {
+  r.functions.checkpoints.emplace_back(frame.checkpoint, r.effect_count());
+  r.functions.sink()->checkpoint_began(frame.preserves_random_state);
+}
+
 thread_local ActiveWatch* active = nullptr;
 thread_local std::unique_ptr<AddressSet> spare_born;
 
@@ -76,6 +82,9 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
           ErrorAside aside;
           on_result_for_c(r, r.frames[r.frames.size() - 2], *current, argument);
         }
+        if (current->checkpoint != nullptr && argument != nullptr) begin_checkpoint(r, *current);
+        if (current->reads_random_state && argument != nullptr)
+          r.functions.sink()->random_state_read(argument);
         if (current->hooks) r.functions.sink()->hook_registered(argument);
         if (r.numbers.any()) number_return(r, argument);
         number_raise(r, *current);
@@ -183,6 +192,38 @@ void register_tensor_hook(Recording& r, Frame& frame) {
   frame.hooks = true;
 }
 
+// One of the two ends of torch.utils.checkpoint without reentrant autograd: a generator that yields
+// once, in between.
+void pass_checkpoint(Recording& r, Frame& frame, PyObject* generator) {
+  frame.muted = true;
+  auto& open = r.functions.checkpoints;
+  if (!open.empty() && open.back().first == generator) {
+    // What it does beside computing it would do again in backward.
+    if (r.effect_count() != open.back().second)
+      r.refuse("changes Python state in a checkpoint, which does so again in backward");
+    open.pop_back();
+    r.functions.sink()->checkpoint_ended();
+    return;
+  }
+  const _PyInterpreterFrame* f = frame.frame;
+  auto parameter = [&](int i) {
+    PyObject* value = f->localsplus[i];
+    return value != nullptr && PyCell_Check(value) ? PyCell_GET(value) : value;
+  };
+  PyObject* context = parameter(2);
+  PyRef debug = PyRef::steal(PyUnicode_InternFromString("_checkpoint_debug_enabled"));
+  PyObject* ambient = r.read_dict(f->f_globals, debug.get());
+  const bool plain =
+      context != nullptr && PyFunction_Check(context) &&
+      text_of(reinterpret_cast<PyFunctionObject*>(context)->func_qualname) == "noop_context_fn" &&
+      PyBool_Check(parameter(1)) && parameter(4) == Py_False &&
+      (ambient == nullptr || ambient == Py_None || ambient == Py_False);
+  if (!plain || !r.functions.can_record())
+    return r.refuse("uses activation checkpointing with a context or for debugging");
+  frame.checkpoint = generator;
+  frame.preserves_random_state = parameter(1) == Py_True;
+}
+
 // A frame begins: its function is guarded and, where C code called it, so is what made C choose it.
 void on_frame(Recording& r, PyFrameObject* object) {
   _PyInterpreterFrame* f = object->f_frame;
@@ -190,8 +231,9 @@ void on_frame(Recording& r, PyFrameObject* object) {
   frame.frame = f;
   frame.saved_trace_lines = object->f_trace_lines;
   frame.saved_trace_opcodes = object->f_trace_opcodes;
-  frame.muted = r.over || (!r.frames.empty() &&
-                           (r.frames.back().muted || is_inside_call(r.frames.back(), f)));
+  frame.muted =
+      r.over || (!r.frames.empty() && ((r.frames.back().muted && !r.frames.back().around) ||
+                                       is_inside_call(r.frames.back(), f)));
   PyCodeObject* code = f->f_code;
   Py_ssize_t length = 0;
   const char* file = PyUnicode_AsUTF8AndSize(code->co_filename, &length);
@@ -215,6 +257,9 @@ void on_frame(Recording& r, PyFrameObject* object) {
   if (f->owner == FRAME_OWNED_BY_GENERATOR) {
     PyObject* generator = reinterpret_cast<PyObject*>(_PyFrame_GetGenerator(f));
     if (!r.is_born(generator)) r.refuse("resumes a generator that was made before the call");
+    if (function && PyFunction_Check(function) && !entered.user &&
+        find_function(function).callee == Callee::Checkpoint)
+      pass_checkpoint(r, entered, generator);
     return;
   }
   if (!function || !PyFunction_Check(function)) return;
@@ -225,6 +270,10 @@ void on_frame(Recording& r, PyFrameObject* object) {
                          text_of(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
       if (model.callee == Callee::Refuse) r.refuse("calls " + name + ": " + model.reason);
       if (model.callee == Callee::TensorHook) register_tensor_hook(r, entered);
+      if (model.callee == Callee::RandomState) {
+        entered.reads_random_state = r.functions.can_record();
+        if (!entered.reads_random_state) r.refuse("calls " + name + ": reads the random state");
+      }
       if (model.callee == Callee::Io) {
         PyRef arguments = PyRef::steal(PyTuple_New(code->co_argcount));
         for (int i = 0; i < code->co_argcount; ++i) {
@@ -237,6 +286,7 @@ void on_frame(Recording& r, PyFrameObject* object) {
       }
       entered.muted = true;
       entered.moves = model.callee == Callee::Moves;
+      entered.around = model.callee == Callee::Around;
       if (!entered.moves) fix_parameters(r, f);
       return;
     }
