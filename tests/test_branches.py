@@ -292,6 +292,43 @@ def test_a_loop_runs_each_round_once(heavy):
     assert fg.cache_hits(g) == hits + len(order)
 
 
+def test_a_kernel_of_the_beginning_runs_once():
+    runs, groups = [0], []
+
+    def fuse(group):
+        groups.append(group.ops())
+
+        def kernel(*inputs):
+            runs[0] += 1
+            return group(*inputs)
+
+        return kernel
+
+    executor = fg.extend.FusionExecutor("fusing_branches", fuse=fuse)
+    for op in ("aten.sin", "aten.mul", "aten.add"):
+        executor.register_supported(op)
+
+    def f(x):
+        y = (x.sin() * x + 1).sin()
+        if x.sum() > 2:
+            return y * 2 + x
+        if x.sum() > 0:
+            return y + x * 3
+        return (y + 1) * y
+
+    g = fg.jit(f, executors=[executor, *fg.extend.get_default_executors()])
+    calls = full(1.0, 0.25, -1.0)
+    for _ in range(3):
+        for call in calls:
+            g(*call)
+    hits = fg.cache_hits(g)
+    for i in (0, 2, 1, 0, 1, 2):
+        runs[0] = 0
+        assert torch.equal(g(*calls[i]), f(*calls[i]))
+        assert runs == [2], groups  # the beginning's, and that of the way
+    assert fg.cache_hits(g) == hits + 6
+
+
 def test_what_only_one_way_uses_is_computed_there(heavy):
     """The first program does not have the value: dead code goes."""
 
@@ -603,6 +640,151 @@ def test_a_saved_value_that_is_overwritten_is_noticed():
             y.add_(1)
             with pytest.raises(RuntimeError, match="modified by an inplace operation"):
                 out.backward()
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, k):
+        ctx.save_for_backward(x)
+        ctx.k = k
+        return x * x * k
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * x * 2 * ctx.k + 0.125, None
+
+
+def test_autograd_functions():
+    def f(x):
+        y = Square.apply(x.sin(), 3.0)
+        if y.sum() > 4:
+            return Square.apply(y + x, 2.0)
+        if x.sum() > 0:
+            return y * x
+        return Square.apply(x, 0.5) - y.exp()
+
+    same(f, full(*RANDOM, grad=True))
+
+
+# ---- state --------------------------------------------------------------------------------------------------
+class Stateful(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+        self.other = torch.nn.BatchNorm1d(4)
+        self.calls, self.ways = 0, []
+
+    def forward(self, x):
+        self.calls += 1
+        y = self.norm(x)
+        if x.sum() > 0:
+            self.ways.append("up")
+            y = self.other(y)
+            if x.max() > 2:
+                self.last = y.detach()
+        else:
+            self.ways.append(self.calls)
+        return y.tanh()
+
+
+def test_state():
+    models = [Stateful(), Stateful()]
+    models[1].load_state_dict(models[0].state_dict())
+    jitted = fg.jit(models[1])
+    for i in range(60):
+        x = torch.randn(5, 4) + (i * 7 % 3 - 1)
+        found = []
+        for f, m in zip((models[0], jitted), models, strict=True):
+            m.zero_grad()
+            f(x).square().sum().backward()
+            state = {**m.state_dict(), "last": getattr(m, "last", torch.zeros(()))}
+            grads = [p.grad for p in m.parameters() if p.grad is not None]
+            found.append([m.calls, list(m.ways), list(state.values()), Gradients(grads)])
+        assert_same(found[1], found[0], f"{i} {fg.explain(jitted)}")
+    assert fg.cache_hits(jitted) > 40 and went_on(jitted) > 5, fg.explain(jitted)
+
+
+def test_a_step_that_looks_at_its_loss():
+    torch.manual_seed(0)
+    start = torch.nn.Linear(4, 4)
+
+    def make():
+        model = torch.nn.Linear(4, 4)
+        model.load_state_dict(start.state_dict())
+
+        def step(x):
+            loss = model(x).square().mean()
+            model.weight.grad = None
+            loss.backward()
+            with torch.no_grad():
+                if loss > 2:
+                    model.weight.sub_(model.weight.grad, alpha=0.01)
+                elif model.weight.grad.norm() > 0.5:
+                    model.weight.mul_(0.99).sub_(model.weight.grad * 0.1)
+                else:
+                    model.weight.add_(torch.randn_like(model.weight) * 0.1)
+            return loss.detach()
+
+        return model, step
+
+    (a, eager), (b, compiled) = make(), make()
+    g = fg.jit(compiled)
+    for i in range(60):
+        x = torch.randn(3, 4, generator=torch.Generator().manual_seed(i)) * (0.5 + i * 7 % 5)
+        for f in (eager, g):
+            torch.manual_seed(i)
+            found = f(x)
+        assert_same(b.weight.detach(), a.weight.detach(), f"{i} {fg.explain(g)}")
+        assert_same(b.weight.grad, a.weight.grad, f"{i}")
+        assert found.shape == ()
+    assert fg.cache_hits(g) > 45 and went_on(g) > 5, fg.explain(g)
+
+
+def test_arguments_that_share_memory():
+    def f(x, y):
+        x.add_(1)
+        z = y * 2
+        if z.sum() > 0:
+            y.mul_(z)
+            return x + 1
+        if z.sum() < -4:
+            x.zero_()
+        return z + x.sum()
+
+    def shared(base):
+        return f(base, base[1:])
+
+    same(shared, full(*RANDOM))
+    g = fg.jit(f)
+    for i in range(3):
+        for (x,) in full(*RANDOM):
+            for views in (lambda t: (t, t[1:]), lambda t: (t[:3], t[1:]), lambda t: (t, t)):
+                found = []
+                for h in (f, g):
+                    base = x.clone()
+                    found.append([h(*views(base)), base])
+                assert_same(found[1], found[0], f"{i}")
+    assert went_on(g) > 0
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_modes(mode):
+    g = fg.jit(chain)
+    for _ in range(3):
+        for (x,) in full(*RANDOM):
+            with mode():
+                assert_same(g(x), chain(x), str(mode))
+    assert went_on(g) > 0
+
+    def mixed(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = torch.outer(x, x) @ torch.outer(x, x)
+        if y.sum() > 10:
+            return y.float() + 1
+        return y.sin()
+
+    same(mixed, full(*RANDOM))
 
 
 # ---- guards -------------------------------------------------------------------------------------------------

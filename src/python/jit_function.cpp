@@ -139,7 +139,8 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
   if (left) {
     const auto room = run::BranchTree::room_beside(*left, state.options.max_branches);
     if (!room.refusal.empty()) {
-      if (state.fall_back("FG-213", room.refusal)) tell(self, "fallback", "FG-213: " + room.refusal);
+      if (state.fall_back("FG-213", room.refusal))
+        tell(self, "fallback", "FG-213: " + room.refusal);
       if (state.options.fullgraph) return raise_compile_error("FG-213", room.refusal);
       return call_eagerly(state, args, nargsf, kwnames);
     }

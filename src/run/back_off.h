@@ -13,7 +13,9 @@ class BackOff {
 
   void count_failure() { ++failures_; }
   // The next calls are not recorded: none of them after less than three failures, then 1, 3, 7, ...
-  void wait() { calls_ = failures_ < 3 ? 0 : (uint64_t{1} << std::min<uint64_t>(failures_ - 2, 10)) - 1; }
+  void wait() {
+    calls_ = failures_ < 3 ? 0 : (uint64_t{1} << std::min<uint64_t>(failures_ - 2, 10)) - 1;
+  }
   void wait_long() {
     failures_ = std::max<uint64_t>(failures_ + 1, 6);
     wait();

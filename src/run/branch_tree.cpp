@@ -118,9 +118,9 @@ BranchTree::Room BranchTree::room_beside(const Branch& left, size_t most) {
 
 std::shared_ptr<Branch> BranchTree::used_longest_ago() const {
   const auto list = alive(branches_);
-  const auto oldest =
-      std::min_element(list.begin(), list.end(),
-                       [](const auto& x, const auto& y) { return x->last_used < y->last_used; });
+  const auto oldest = std::min_element(list.begin(), list.end(), [](const auto& x, const auto& y) {
+    return x->last_used < y->last_used;
+  });
   return oldest == list.end() ? nullptr : *oldest;
 }
 

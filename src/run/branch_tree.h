@@ -78,8 +78,8 @@ class BranchTree : public std::enable_shared_from_this<BranchTree> {
   // So many different steps have been numbered that another tree should be begun.
   bool is_worn() const { return numbers_.size() > kMostNumbers; }
 
-  // Whether one more program may be recorded beside `left`, where there may be `most`. A tree that is
-  // full turns most calls away, but not all, so that it follows what the data do.
+  // Whether one more program may be recorded beside `left`, where there may be `most`. A tree that
+  // is full turns most calls away, but not all, so that it follows what the data do.
   struct Room {
     std::string refusal;           // why not; "" if it may
     std::shared_ptr<Branch> goes;  // has to make room, if it is not null
