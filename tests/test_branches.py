@@ -5,95 +5,32 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 import fulgurite as fg
 from helpers import branching
+from helpers.ways import (
+    RANDOM,
+    assert_same,
+    by_size,
+    chain,
+    early_exit,
+    full,
+    loop,
+    mixed_types,
+    nested,
+    numbers,
+    raises,
+    run,
+    same,
+    went_on,
+)
 
 SEEDS = 100
-Call = tuple[Tensor, ...]
-
-
-def leaves(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, (tuple, list)):
-        return [t for item in value for t in leaves(item)]
-    return []
-
-
-def run(f: Callable, call: Call, seed: int) -> list[Any]:
-    """All that a call shows: results, or the exception; arguments and their versions; gradients; random state."""
-    arguments = []
-    for t in call:
-        copy = t.detach().clone().requires_grad_(t.requires_grad)
-        arguments.append(copy)
-    torch.manual_seed(seed)
-    try:
-        out = f(*arguments)
-    except (ValueError, RuntimeError, ArithmeticError) as e:
-        return [type(e).__name__, str(e), arguments, torch.get_rng_state()]
-    seen: list[Any] = [repr(out) if not leaves(out) else "", leaves(out)]
-    seen.append([a._version for a in arguments])
-    wanted = [a for a in arguments if a.requires_grad]
-    loss = [t for t in leaves(out) if t.requires_grad]
-    if wanted and loss:
-        cotangents = [torch.sin(torch.arange(t.numel()) + 1.0).reshape(t.shape) for t in loss]
-        try:
-            seen.append(Gradients(torch.autograd.grad(loss, wanted, cotangents, allow_unused=True)))
-        except RuntimeError as e:
-            seen.append(str(e).split(":")[0])  # which operator it was is eager's alone
-    return [*seen, [a.detach() for a in arguments], torch.get_rng_state()]
-
-
-class Gradients(tuple):
-    """What they are sums of may be added in another order."""
-
-
-def assert_same(found: Any, wanted: Any, what: str) -> None:
-    assert type(found) is type(wanted), what
-    if isinstance(wanted, Tensor):
-        assert found.dtype == wanted.dtype and found.stride() == wanted.stride(), what
-        assert torch.equal(found.nan_to_num(7.0), wanted.nan_to_num(7.0)), what
-    elif isinstance(wanted, Gradients):
-        torch.testing.assert_close(found, wanted, equal_nan=True, msg=what)
-    elif isinstance(wanted, (tuple, list)):
-        assert len(found) == len(wanted), what
-        for x, y in zip(found, wanted, strict=True):
-            assert_same(x, y, what)
-    else:
-        assert found == wanted, what
-
-
-def went_on(g: Any) -> int:
-    """How many runs began with what another program had computed."""
-    trees = {p.tree: p.went_on for p in fg.explain(g).programs}
-    return sum(trees.values())
-
-
-def same(
-    f: Callable, calls: Sequence[Call], served: float = 0.5, shared: bool = True, **options: Any
-) -> Any:
-    """Three rounds of the calls, in three orders; then most calls are served, and some went on."""
-    g = fg.jit(f, **options)
-    for round_ in range(3):
-        order = list(enumerate(calls))
-        random.Random(round_).shuffle(order)
-        for i, call in order:
-            assert_same(run(g, call, i), run(f, call, i), f"{round_} {i} {fg.explain(g)}")
-    assert fg.cache_hits(g) >= served * 3 * len(calls), fg.explain(g)
-    assert "FG-208" not in {r.code for r in fg.fallbacks(g)}, fg.explain(g)
-    assert not shared or went_on(g) > 0, fg.explain(g)
-    return g
-
-
-def full(*values: float, n: int = 4, grad: bool = False) -> list[Call]:
-    return [(torch.full((n,), v).requires_grad_(grad),) for v in values]
 
 
 @pytest.fixture
@@ -115,92 +52,6 @@ def heavy() -> Iterator[list[int]]:
 
 def counted(f: Callable) -> Any:
     return fg.jit(f, executors=["counting", *fg.extend.get_default_executors()])
-
-
-RANDOM = (-3.0, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5, 3.5, 5.0)
-
-
-# ---- the ways that programs go ------------------------------------------------------------------------------
-def chain(x):
-    y = x.sin() * 2
-    s = x.sum()
-    if s > 8:
-        return y + 1
-    elif s > 4:
-        return y * 3
-    elif s > 0:
-        return y - x
-    elif s > -4:
-        return y / 2
-    return y.exp()
-
-
-def nested(x):
-    y = x * 2 + 1
-    if x.sum() > 0:
-        z = y.sqrt()
-        if x.max() > 2:
-            if y.mean() > 8:
-                return z * y
-            return z - y
-        return z + y
-    z = y.abs()
-    if x.min() < -2:
-        return z * x
-    return z + x
-
-
-def loop(x):
-    n = 0
-    while x.abs().max() > 0.1:
-        x = x * 0.5 + x.sin() * 0.1
-        n += 1
-    return x, n
-
-
-def early_exit(x):
-    total = torch.zeros(())
-    for i in range(6):
-        x = x * 0.75 - 0.1
-        total = total + x.sum()
-        if total > 9 + i:
-            return total, i
-    return total, -1
-
-
-def raises(x):
-    y = x.cos() + x
-    if y.sum() > 9:
-        raise ValueError("too much")
-    if y.sum() < -5:
-        return y * (1 // int(x[0].item() + 3))
-    return y * 2
-
-
-def numbers(x):
-    k = x[0].item()
-    y = x * k
-    if k > 2 and y.sum() > 3:
-        return y * (k + 1)
-    if k * 2 > 1:
-        return y - k
-    return y + round(k)
-
-
-def mixed_types(x):
-    kind = int(x[0])
-    y = x.tanh()
-    if kind == 0:
-        return y, "zero"
-    if kind == 1:
-        return [y.to(torch.float64), y]
-    return {"y": y}["y"], kind
-
-
-def by_size(x):
-    y = x * 3
-    kept = y[y > 1]
-    return kept.sum() + kept.numel(), kept * 2
 
 
 @pytest.mark.parametrize(
@@ -292,6 +143,43 @@ def test_a_loop_runs_each_round_once(heavy):
     assert fg.cache_hits(g) == hits + len(order)
 
 
+def test_a_kernel_of_the_beginning_runs_once():
+    runs, groups = [0], []
+
+    def fuse(group):
+        groups.append(group.ops())
+
+        def kernel(*inputs):
+            runs[0] += 1
+            return group(*inputs)
+
+        return kernel
+
+    executor = fg.extend.FusionExecutor("fusing_branches", fuse=fuse)
+    for op in ("aten.sin", "aten.mul", "aten.add"):
+        executor.register_supported(op)
+
+    def f(x):
+        y = (x.sin() * x + 1).sin()
+        if x.sum() > 2:
+            return y * 2 + x
+        if x.sum() > 0:
+            return y + x * 3
+        return (y + 1) * y
+
+    g = fg.jit(f, executors=[executor, *fg.extend.get_default_executors()])
+    calls = full(1.0, 0.25, -1.0)
+    for _ in range(3):
+        for call in calls:
+            g(*call)
+    hits = fg.cache_hits(g)
+    for i in (0, 2, 1, 0, 1, 2):
+        runs[0] = 0
+        assert torch.equal(g(*calls[i]), f(*calls[i]))
+        assert runs == [2], groups  # the beginning's, and that of the way
+    assert fg.cache_hits(g) == hits + 6
+
+
 def test_what_only_one_way_uses_is_computed_there(heavy):
     """The first program does not have the value: dead code goes."""
 
@@ -331,278 +219,6 @@ def test_operators_of_a_loop_are_counted_by_the_profiler():
     hits = fg.cache_hits(g)
     assert sines(g) == sines(loop)
     assert fg.cache_hits(g) == hits + len(order)
-
-
-# ---- memory -------------------------------------------------------------------------------------------------
-def in_place_here_not_there(x):
-    y = x * 2
-    z = y.sin()  # in place on y where y is not used any more
-    if z.sum() > 0:
-        return z.mul(3)
-    return z + y
-
-
-def buffers(x):
-    table = torch.zeros(4, 4)
-    for i in range(4):
-        table[i] += x * (i + 1)
-    if table.sum() > 0:
-        table[0] = 7
-        return table
-    row = table[1]
-    table[1] *= 2
-    if row.sum() < -20:
-        return table.clone(), row + 1
-    return table[2:], row
-
-
-def views(x):
-    y = x.cos()
-    v = y[1:3]
-    w = v * 2
-    if x.sum() > 0:
-        v.add_(w)
-        return y, w
-    if x.sum() < -4:
-        return v, y
-    y.mul_(v.sum())
-    return v + 1, y
-
-
-def view_of_what_is_gone(x):
-    t = x * 2
-    v = t[1:3]
-    if v.sum() > 0:
-        return v * 3  # t is not needed here
-    v.add_(1)
-    return t
-
-
-def scattered(x):
-    t = x * 2
-    w = torch.select_scatter(t, t[1] + 5, 0, 1)  # written into t where t is not used any more
-    if x.sum() > 0:
-        return w * 2
-    return w + t
-
-
-def argument_before(x):
-    x.mul_(2)
-    y = x.sin()
-    if y.sum() > 0:
-        return y
-    x.add_(y)
-    return x * 3
-
-
-def argument_after(x):
-    y = x.exp()
-    if x.sum() > 0:
-        x.copy_(y)
-        if y.max() > 5:
-            x[1:] -= 1
-        return y
-    x[:2].zero_()
-    return x + 1
-
-
-@pytest.mark.parametrize(
-    "f",
-    [
-        in_place_here_not_there,
-        buffers,
-        views,
-        view_of_what_is_gone,
-        scattered,
-        argument_before,
-        argument_after,
-    ],
-)
-@pytest.mark.parametrize("reinplace", [False, True])
-def test_memory(f, reinplace):
-    same(f, full(*RANDOM), reinplace=reinplace)
-
-
-@pytest.mark.parametrize("f", [in_place_here_not_there, views])
-def test_memory_with_gradients(f):
-    same(f, full(*RANDOM, grad=True))
-
-
-def test_results_do_not_share_memory_by_accident():
-    def f(x):
-        a, b = x * 2, x * 2
-        if x.sum() > 0:
-            return a.sum() + b.sum()
-        if x.sum() > -4:
-            return a, b
-        return b, a, a + b
-
-    g = same(f, full(*RANDOM))
-    for v in (1.0, -0.5, 1.0, -2.0, 1.0, -0.5):
-        x = torch.full((4,), v)
-        out = g(x)
-        if isinstance(out, tuple):
-            out[0].zero_()
-            assert torch.equal(out[1], x * 2)
-
-
-# ---- random numbers -----------------------------------------------------------------------------------------
-def random_before(x):
-    y = torch.nn.functional.dropout(x, 0.5)
-    if y.sum() > 3:
-        return y + torch.rand(4)
-    z = torch.randn(4)
-    if z.sum() > 0:
-        return y * z
-    return y - z + torch.rand(4)
-
-
-def random_kept_by_one(x):
-    noise = torch.rand(4)
-    y = noise.sin() + x
-    if y.sum() > 3:
-        return y
-    return y * noise + torch.rand(4)
-
-
-def random_raises(x):
-    noise = torch.rand(4)
-    if (noise + x).sum() > 4:
-        raise ValueError("too large")
-    return torch.rand(4) + noise
-
-
-@pytest.mark.parametrize("f", [random_before, random_kept_by_one, random_raises])
-@pytest.mark.parametrize("grad", [False, True])
-def test_random_numbers(f, grad):
-    if f is random_raises:
-        grad = False
-    same(f, full(*RANDOM, *RANDOM, *RANDOM, grad=grad), served=0.4, shared=f is not random_raises)
-
-
-# ---- gradients ----------------------------------------------------------------------------------------------
-class Model(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.begin = torch.nn.Linear(4, 8)
-        self.left = torch.nn.Linear(8, 8)
-        self.right = torch.nn.Linear(8, 8)
-        self.end = torch.nn.Linear(8, 2)
-
-    def forward(self, x):
-        h = self.begin(x).relu()
-        if x.mean() > 0:
-            h = self.left(h).tanh()
-            if h.mean() > 0.05:
-                h = h * h.detach().max()
-        else:
-            h = h + self.right(h).sigmoid() * h
-        return self.end(h).square().mean()
-
-
-def test_training():
-    torch.manual_seed(0)
-    eager, compiled = Model(), Model()
-    compiled.load_state_dict(eager.state_dict())
-    g = fg.jit(compiled)
-    optimizers = [torch.optim.SGD(m.parameters(), 0.1) for m in (eager, compiled)]
-    for i in range(40):
-        x = torch.randn(5, 4)
-        x += 1.0 if i * 7 % 3 else -1.0
-        for f, optimizer in zip((eager, g), optimizers, strict=True):
-            optimizer.zero_grad(set_to_none=i > 20)
-            f(x).backward()
-        for p, q in zip(eager.parameters(), compiled.parameters(), strict=True):
-            assert (p.grad is None) == (q.grad is None)
-            assert p.grad is None or torch.equal(p.grad, q.grad)
-        for optimizer in optimizers:
-            optimizer.step()
-    assert went_on(g) > 0 and fg.cache_hits(g) > 25
-
-
-def test_the_beginning_of_a_model_runs_once():
-    torch.manual_seed(0)
-    layers = [torch.nn.Linear(4, 4), torch.nn.LayerNorm(4), torch.nn.GELU(), torch.nn.Dropout(0.1)]
-    begin, end = torch.nn.Sequential(*layers), torch.nn.Linear(4, 4)
-
-    def f(x):
-        h = begin(x)
-        if x[0, 0] > 1:
-            h = end(h).relu()
-        elif x[0, 0] > 0:
-            h = h + end(h).sigmoid() * h
-        return h.square().mean()
-
-    g = fg.jit(f)
-    inputs = [torch.full((3, 4), v) for v in (2.0, 0.5, -1.0)]
-    for _ in range(3):
-        for x in inputs:
-            g(x).backward()
-
-    def operators(h: Any) -> dict[str, int]:
-        with torch.autograd.profiler.profile(use_kineto=False) as p:
-            for x in inputs:
-                h(x)
-        wanted = ("aten::addmm", "aten::native_layer_norm", "aten::gelu", "aten::bernoulli_")
-        return {e.key: e.count for e in p.key_averages() if e.key in wanted}
-
-    hits = fg.cache_hits(g)
-    assert operators(g) == operators(f)
-    assert fg.cache_hits(g) == hits + 3
-
-
-def test_second_gradients():
-    def f(x):
-        y = (x * x).sin()
-        if x.sum() > 0:
-            return (y * x).sum()
-        return (y + x.exp()).sum()
-
-    g = fg.jit(f)
-    for i in range(12):
-        v = (1.0, -1.0, 0.5)[i % 3]
-        found = []
-        for h in (f, g):
-            x = torch.full((3,), v, requires_grad=True)
-            (first,) = torch.autograd.grad(h(x), x, create_graph=True)
-            found.append((first, torch.autograd.grad(first.sum(), x)[0]))
-        assert_same(found[1], found[0], str(v))
-    assert went_on(g) > 0
-
-
-def test_a_saved_value_that_is_overwritten_is_noticed():
-    def f(x):
-        y = x.exp()
-        if x.sum() > 0:
-            return y * 1
-        return y * y
-
-    g = fg.jit(f)
-    for v in (1.0, -1.0, 2.0, -2.0, 1.0, -2.0):
-        for h in (f, g):
-            x = torch.full((3,), v, requires_grad=True)
-            w = x.detach().clone().requires_grad_()
-            out = h(w)
-            out.sum().backward()
-            with pytest.raises(
-                RuntimeError, match=r"backward through the graph a second time|freed"
-            ):
-                out.sum().backward()
-    assert went_on(g) > 0
-
-    def changed(x, y):
-        z = x * y
-        return z.sum() if y.sum() > 0 else (z + x * y.sin()).sum()
-
-    g = fg.jit(changed)
-    for v in (1.0, -1.0, 2.0, -2.0):
-        for h in (changed, g):
-            x = torch.ones(3, requires_grad=True)
-            y = torch.full((3,), v)
-            out = h(x, y)
-            y.add_(1)
-            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-                out.backward()
 
 
 # ---- guards -------------------------------------------------------------------------------------------------
@@ -763,8 +379,12 @@ def test_two_threads():
 # ---- what is said about it ----------------------------------------------------------------------------------
 def test_explain_shows_the_tree():
     g = same(chain, full(*RANDOM))
-    text = str(fg.explain(g))
-    assert "branches on data" in text and "test_branches.py" in text, text
-    assert text.count("True: program") + text.count("False: program") == len(fg._C._entries(g)), (
-        text
+    said = fg.explain(g)
+    text = str(said)
+    assert "branches on data: 5 programs" in text and "ways.py" in text, text
+    assert text.count("True: program") + text.count("False: program") == 5, text
+    assert "elif s &gt; -4:" in said.html()
+    by_question = [[d.answer for d in p.decisions] for p in said.programs]
+    assert sorted(by_question) == sorted(
+        [*([*["False"] * n, "True"] for n in range(4)), ["False"] * 4]
     )

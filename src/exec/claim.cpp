@@ -373,7 +373,7 @@ class ClaimPass {
     result_.kept.push_back(kernel);
     Bind bind{fused_operator(executor), {}, {}, first.location, -1, first.grad_mode};
     bind.args.emplace_back(ir::ValueList(g.inputs.begin(), g.inputs.end()));
-    bind.args.emplace_back(c10::IValue(add_kernel(kernel)));
+    bind.args.emplace_back(c10::IValue(add_kernel(kernel, g.trace)));
     bind.results.emplace_back(ir::ValueList(g.outputs.begin(), g.outputs.end()));
     Claim claim;
     for (size_t i : piece.binds) {

@@ -18,7 +18,11 @@ namespace {
 struct Table {
   std::shared_mutex mutex;
   std::unordered_map<ir::Op, OperatorPtr> operators;
-  std::unordered_map<int64_t, std::weak_ptr<const Implementation>> kernels;
+  struct Kernel {
+    std::weak_ptr<const Implementation> implementation;
+    ir::TracePtr group;
+  };
+  std::unordered_map<int64_t, Kernel> kernels;
   int64_t next_kernel = 0;
   std::vector<std::unique_ptr<torch::Library>> libraries;  // registrations are for good
 };
@@ -129,21 +133,29 @@ OperatorPtr find_operator(const ir::Op& op) {
   return it == table().operators.end() ? nullptr : it->second;
 }
 
-int64_t add_kernel(const ImplementationPtr& kernel) {
+int64_t add_kernel(const ImplementationPtr& kernel, ir::TracePtr group) {
   const std::unique_lock lock(table().mutex);
-  std::erase_if(table().kernels, [](const auto& item) { return item.second.expired(); });
-  table().kernels[table().next_kernel] = kernel;
+  std::erase_if(table().kernels,
+                [](const auto& item) { return item.second.implementation.expired(); });
+  table().kernels[table().next_kernel] = {kernel, std::move(group)};
   return table().next_kernel++;
 }
 
 ImplementationPtr find_kernel(int64_t number) {
   const std::shared_lock lock(table().mutex);
   const auto it = table().kernels.find(number);
-  ImplementationPtr kernel = it == table().kernels.end() ? nullptr : it->second.lock();
+  ImplementationPtr kernel =
+      it == table().kernels.end() ? nullptr : it->second.implementation.lock();
   if (kernel == nullptr)
     throw ExecutorError("FG-416", "kernel " + std::to_string(number) +
                                       " is gone with the program that it was made for");
   return kernel;
+}
+
+ir::TracePtr group_of_kernel(int64_t number) {
+  const std::shared_lock lock(table().mutex);
+  const auto it = table().kernels.find(number);
+  return it == table().kernels.end() ? nullptr : it->second.group;
 }
 
 ir::Op fused_operator(Executor& executor) {

@@ -34,10 +34,12 @@ bool any_operators();  // are there any
 OperatorPtr find_operator(const ir::Op& op);
 
 // ---- kernels of groups: "<namespace>::fused(Tensor[] inputs, int kernel) -> Tensor[]" ----
-// The number under which the kernel is called; it lives as long as somebody holds it.
-int64_t add_kernel(const ImplementationPtr& kernel);
+// The number under which the kernel is called; it lives as long as somebody holds it. `group`: what
+// it computes.
+int64_t add_kernel(const ImplementationPtr& kernel, ir::TracePtr group);
 // Throws ExecutorError FG-416 if it is gone.
 ImplementationPtr find_kernel(int64_t number);
+ir::TracePtr group_of_kernel(int64_t number);  // nullptr if it is gone
 // The executor's operator that calls kernels.
 ir::Op fused_operator(Executor& executor);
 

@@ -6,12 +6,15 @@
 #include <cmath>
 #include <numeric>
 
+#include "exec/operators.h"
 #include "ir/constants.h"
 #include "ir/literal.h"
 #include "ir/stack.h"
+#include "ir/text.h"
 #include "ops/traits.h"
 #include "ops/value_guard.h"
 #include "passes/memory_groups.h"
+#include "run/executor_call.h"
 
 namespace fulgurite::run {
 namespace {
@@ -30,7 +33,7 @@ bool is_exact(const ir::Literal& literal) {
   return true;
 }
 
-std::string type_text(const ir::Value& v) {
+std::string geometry_text(const ir::Value& v) {
   if (!v.is_tensor())
     return "n" + std::to_string(static_cast<int>(std::get<ir::ScalarKind>(v.type)));
   const ir::TensorType& t = v.tensor();
@@ -134,7 +137,7 @@ class Numbering {
     if (!v.is_tensor() || v.constant.numel() > kMostElements) return numbers_.unique();
     const std::vector<uint8_t> bytes = ir::constant_bytes(v.constant);
     const std::string text =
-        "constant " + type_text(v) + ":" + std::string(bytes.begin(), bytes.end());
+        "constant " + geometry_text(v) + ":" + std::string(bytes.begin(), bytes.end());
     return numbers_.of(text + "#" + std::to_string(times_[text]++));
   }
 
@@ -147,10 +150,20 @@ class Numbering {
     }
     const auto& value = std::get<c10::IValue>(arg);
     if (value.isDouble()) return "d" + std::to_string(std::bit_cast<uint64_t>(value.toDouble()));
-    const ir::Literal literal =
-        value.isTensor() ? ir::Literal{ir::LiteralKind::Opaque} : ir::literal_of(arg, type);
+    if (value.isTensor()) return "!" + std::to_string(numbers_.unique());
+    const ir::Literal literal = ir::literal_of(arg, type);
     if (!is_exact(literal)) return "!" + std::to_string(numbers_.unique());
     return ir::literal_text(literal, {});
+  }
+
+  // Kernels have other numbers in other programs. What one computes is its group.
+  std::string kernel_text(int64_t number) {
+    const ir::TracePtr group = exec::group_of_kernel(number);
+    if (group == nullptr) return "!" + std::to_string(numbers_.unique());
+    ir::PrintOptions options;
+    options.locations = false;
+    options.full_paths = true;
+    return ir::print_python(*group, options);
   }
 
   std::string value_text(ValueId id) const {
@@ -164,7 +177,7 @@ class Numbering {
     std::string text = op.id();
     if (op == b.op && !ops::in_place_variant(op)) return text;
     text += "->";
-    for_each_result(b, [&](ValueId id) { text += type_text(t.value(id)) + "|"; });
+    for_each_result(b, [&](ValueId id) { text += geometry_text(t.value(id)) + "|"; });
     return text;
   }
 
@@ -185,8 +198,11 @@ class Numbering {
     const Instruction& in = core_.instructions()[i];
     const auto& arguments = b.op.schema().arguments();
     std::string text = operator_text(t_, b) + (in.grad_mode ? "+" : "-");
-    for (size_t a = 0; a < b.args.size(); ++a)
-      text += "|" + text_of(b.args[a], arguments[a].real_type());
+    for (size_t a = 0; a < b.args.size(); ++a) {
+      const bool is_kernel = in.own != nullptr && in.own->by_number && a + 1 == b.args.size();
+      text += "|" + (is_kernel ? kernel_text(std::get<c10::IValue>(b.args[a]).toInt())
+                               : text_of(b.args[a], arguments[a].real_type()));
+    }
     Step step{};
     step.computes = numbers_.of(text + "#" + std::to_string(times_[text]++));
     step.draws = ops::is_random(b.op) || in.own != nullptr;
