@@ -117,6 +117,7 @@ const std::vector<Card>& cards() {
       {"fulgurite::float_ceil", kEffect},
       {"fulgurite::float_trunc", kEffect},
       {"fulgurite::float_round", kEffect},
+      {"fulgurite::float_round_to", kEffect},
       {"fulgurite::float_isnan", kEffect},
       {"fulgurite::float_isinf", kEffect},
       {"fulgurite::float_isfinite", kEffect},

@@ -1,5 +1,6 @@
 #include "ops/memory.h"
 
+#include "ops/prims.h"
 #include "ops/traits.h"
 
 namespace fulgurite::ops {
@@ -11,6 +12,8 @@ bool overwrites_argument(const ir::Op& op, std::size_t argument) {
   return is_random(op) || copies_argument(op) || name == "fill_" || name == "zero_";
 }
 
-bool ignores_contents(const ir::Op& op) { return is_view(op) || leaves_memory_uninitialised(op); }
+bool ignores_contents(const ir::Op& op) {
+  return is_view(op) || leaves_memory_uninitialised(op) || op == prims::set_requires_grad();
+}
 
 }  // namespace fulgurite::ops

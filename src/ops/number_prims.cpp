@@ -2,6 +2,8 @@
 
 #include <torch/library.h>
 
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 
@@ -56,6 +58,18 @@ double float_floordiv(double a, double b) {
   if (div == 0) return std::copysign(0.0, a / b);
   const double floor = std::floor(div);
   return div - floor > 0.5 ? floor + 1.0 : floor;
+}
+// round(a, digits): the nearest decimal with so many digits after the point, as CPython rounds.
+double float_round_to(double a, int64_t digits) {
+  constexpr int64_t kMostDigits = 323;  // a float has no more
+  if (!std::isfinite(a) || digits > kMostDigits) return a;
+  if (digits < 0) throw ValueGuardFailed();
+  std::array<char, 700> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), a,
+                                 std::chars_format::fixed, static_cast<int>(digits));
+  double rounded = 0;
+  std::from_chars(text.data(), end.ptr, rounded);
+  return rounded;
 }
 double float_fmod(double a, double b) {
   if (!std::isfinite(a) || !std::isfinite(b) || b == 0) throw ValueGuardFailed();
@@ -130,6 +144,7 @@ TORCH_LIBRARY_FRAGMENT(fulgurite, m) {
     m.def((std::string("float_") + one + "(float a) -> float").c_str());
   for (const char* whole : {"floor", "ceil", "trunc", "round"})
     m.def((std::string("float_") + whole + "(float a) -> int").c_str());
+  m.def("float_round_to(float a, int digits) -> float");
   for (const char* question : {"isnan", "isinf", "isfinite"})
     m.def((std::string("float_") + question + "(float a) -> bool").c_str());
   for (const char* two : {"add", "sub", "mul", "pow", "floordiv", "mod", "and", "or", "xor",
@@ -179,6 +194,7 @@ TORCH_LIBRARY_IMPL(fulgurite, CatchAll, m) {
   m.impl("float_ceil", [](double a) { return to_int(std::ceil(a)); });
   m.impl("float_trunc", [](double a) { return to_int(std::trunc(a)); });
   m.impl("float_round", [](double a) { return to_int(std::nearbyint(a)); });  // half to even
+  m.impl("float_round_to", float_round_to);
   m.impl("float_isnan", [](double a) { return std::isnan(a); });
   m.impl("float_isinf", [](double a) { return std::isinf(a); });
   m.impl("float_isfinite", [](double a) { return std::isfinite(a); });

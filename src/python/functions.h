@@ -53,7 +53,6 @@ class FunctionCalls : public FunctionSink {
   std::string hooked(PyObject* context, PyObject* hook) override;
   std::string tensor_hooked(PyObject* tensor, PyObject* hook, const std::string& method) override;
   void hook_registered(PyObject* handle) override;
-  void closure_kept(PyObject* function) override { closures.push_back(PyRef::borrow(function)); }
   void random_state_read(PyObject* state) override;
   void checkpoint_began(bool preserves_random_state) override {
     recorder_.begin_checkpoint(preserves_random_state);
@@ -68,7 +67,6 @@ class FunctionCalls : public FunctionSink {
   void place_retained(TensorHook& hook);
 
   std::vector<TensorHook> hooks;
-  std::vector<PyRef> closures;  // that contexts keep
   // By the number of the call (prims.function).
   std::vector<FunctionSite> sites;
 

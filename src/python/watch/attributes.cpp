@@ -340,9 +340,6 @@ void Recording::write_attribute(PyObject* object, PyObject* name, PyObject* valu
     PyObject* descriptor = _PyType_Lookup(type, name);
     if (descriptor && Py_TYPE(descriptor)->tp_descr_set)
       return functions.note(object, text_of(name), value);
-    if (value && PyFunction_Check(value) && is_born(value) && functions.can_record() &&
-        why_no_hook(*this, value).empty())
-      functions.sink()->closure_kept(value);
   }
   if (is_born(object)) return;
   name = canonical(name);

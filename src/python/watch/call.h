@@ -32,6 +32,7 @@ class Call {
   bool prints_numbers(size_t count) const;
   bool number_calculation(const std::string& called);
   bool number_choice(int operation);
+  bool number_rounding();
   bool number_extreme(int operation, PyObject* const* items, Py_ssize_t count);
   void number_use(std::vector<int> nodes);
   void tensor_use();

@@ -182,6 +182,7 @@ bool Call::number_calculation(const std::string& called) {
     frame_.number_step = std::make_unique<NumberStep>(std::move(step));
     return true;
   }
+  if (called == "builtins.round" && count == 2) return number_rounding();
   for (const Function& f : kFunctions) {
     if (called != f.name) continue;
     const bool binary = is_binary(f.what);
@@ -215,6 +216,20 @@ bool Call::number_calculation(const std::string& called) {
     return true;
   }
   return false;
+}
+
+// round(x, digits)
+bool Call::number_rounding() {
+  NumberWatch& n = r_.numbers;
+  PyObject* x = a_[explicit_from_];
+  PyObject* digits = a_[explicit_from_ + 1];
+  if (!PyFloat_CheckExact(x) || !PyLong_CheckExact(digits)) return false;
+  NumberStep step{NumberStep::Kind::Calculate, {}};
+  step.what = "float_round_to";
+  step.nodes = {n.operand(x, true), n.operand(digits, false)};
+  if (step.nodes[0] < 0 || step.nodes[1] < 0) return false;
+  frame_.number_step = std::make_unique<NumberStep>(std::move(step));
+  return true;
 }
 
 // The least or largest of numbers of one type is a number like any other.

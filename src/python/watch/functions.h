@@ -42,8 +42,6 @@ class FunctionSink {
                                     const std::string& method) = 0;
   // ... and has returned a handle; null if it raised.
   virtual void hook_registered(PyObject* handle) = 0;
-  // A context keeps a function that the call made over variables of its own.
-  virtual void closure_kept(PyObject* function) = 0;
   // The state of the default random generator was read: a tensor.
   virtual void random_state_read(PyObject* state) = 0;
   // What runs between these is computed again in backward (torch.utils.checkpoint).
