@@ -50,8 +50,9 @@ namespace {
 
 class Differentiator {
  public:
-  Differentiator(const Functionalized& f, bool to_read)
+  Differentiator(const Functionalized& f, bool to_read, bool separate)
       : to_read_(to_read),
+        separate_(separate),
         in_(*f.trace),
         overwritten_at_(f.overwritten_at),
         overwriting_counted_(f.overwriting_counted),
@@ -63,7 +64,7 @@ class Differentiator {
     joint.forward_inputs = in_.inputs.size();
     joint.forward_outputs = in_.outputs.size();
     find_active();
-    parts_ = gradient_parts(in_, active_, attached_values(in_), to_read_);
+    parts_ = gradient_parts(in_, active_, attached_values(in_), to_read_, separate_);
     gradients_.resize(parts_.count);
 
     rules_.resize(in_.binds.size());
@@ -113,7 +114,7 @@ class Differentiator {
   }
 
   bool has_steps() const {
-    bool any = false;
+    bool any = separate_;
     if (to_read_) return false;
     for (const Bind& b : in_.binds) any = any || ops::has_own_history(b.op);
     return any;
@@ -383,7 +384,7 @@ class Differentiator {
                                     in_.value(arguments[a]).tensor()));
   }
 
-  bool to_read_;
+  bool to_read_, separate_;
   const Trace& in_;
   const std::vector<size_t>& overwritten_at_;
   const std::vector<bool>& overwriting_counted_;
@@ -401,8 +402,8 @@ class Differentiator {
 
 }  // namespace
 
-Joint differentiate(const Functionalized& functional, bool to_read) {
-  return Differentiator(functional, to_read).run();
+Joint differentiate(const Functionalized& functional, bool to_read, bool separate) {
+  return Differentiator(functional, to_read, separate).run();
 }
 
 }  // namespace fulgurite::passes

@@ -269,7 +269,7 @@ void on_frame(Recording& r, PyFrameObject* object) {
       if (model.callee == Callee::TensorHook) register_tensor_hook(r, entered);
       if (model.callee == Callee::RandomState) {
         entered.reads_random_state = r.functions.can_record();
-        if (!entered.reads_random_state) r.refuse("calls " + name + ": reads the random state");
+        if (!entered.reads_random_state) r.refuse("calls " + name + ": " + model.reason);
       }
       if (model.callee == Callee::Io) {
         PyRef arguments = PyRef::steal(PyTuple_New(code->co_argcount));
