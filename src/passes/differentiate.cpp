@@ -10,6 +10,7 @@
 #include "ir/errors.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
+#include "passes/checkpoint.h"
 #include "passes/derive.h"
 #include "passes/infer.h"
 #include "passes/user_rules.h"
@@ -376,6 +377,8 @@ class Differentiator {
       throw Refusal("FG-180", what +
                                   " without a change of its version: eager's backward goes on with "
                                   "what was written, so the call stays with eager");
+    if (outermost_checkpoint(in_, bind.region) >= 0)
+      throw Refusal("FG-194", what + " in a checkpoint, where eager checks no versions");
     ValueId cotangent = kNoValue;
     for (ValueId r : results)
       if (r != kNoValue && active_[r] && cotangent_[r] != kNoValue) cotangent = cotangent_[r];

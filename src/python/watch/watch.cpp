@@ -217,6 +217,7 @@ void pass_checkpoint(Recording& r, Frame& frame, PyObject* generator) {
       (ambient == nullptr || ambient == Py_None || ambient == Py_False);
   if (!plain || !r.functions.can_record())
     return r.refuse("uses activation checkpointing with a context or for debugging");
+  r.functions.will_be_called_again(parameter(0));
   frame.checkpoint = generator;
   frame.preserves_random_state = parameter(1) == Py_True;
 }
@@ -358,6 +359,8 @@ PyObject* watch(PyObject* callable, PyObject* const* args, size_t nargsf, PyObje
                                                    ? reinterpret_cast<PyTypeObject*>(type)->tp_name
                                                    : "an exception"));
   }
+  if (recording.functions.any_rebound())
+    recording.refuse("rebinds a variable of a function that a checkpoint calls again");
   recording.finish(out);
   born->clear();
   spare_born = std::move(born);
