@@ -300,7 +300,19 @@ def reads_what_is_written_afterwards(x):
     return y.sum()
 
 
-@pytest.mark.parametrize("f", [writes_what_is_around_it, reads_what_is_written_afterwards])
+def writes_what_backward_needs(x):
+    def inner(a):
+        b = a.exp()
+        c = b + 1
+        b.add_(0.5)
+        return c
+
+    return checkpoint(inner, x, use_reentrant=False).sum()
+
+
+@pytest.mark.parametrize(
+    "f", [writes_what_is_around_it, reads_what_is_written_afterwards, writes_what_backward_needs]
+)
 def test_what_changes_around_a_checkpoint_stays_with_eager(f):
     g = fg.jit(f)
     for _ in range(3):
@@ -308,6 +320,20 @@ def test_what_changes_around_a_checkpoint_stays_with_eager(f):
         grads = [torch.autograd.grad(h(x), x) for h in (f, g)]
         torch.testing.assert_close(*grads)
     assert {fallback.code for fallback in fg.fallbacks(g)} == {"FG-194"}
+
+
+def test_variables_that_are_bound_anew_stay_with_eager():
+    def f(x, a, b):
+        for w in (a, b):
+            x = checkpoint(lambda y: (y * w).sin(), x, use_reentrant=False)  # noqa: B023 (eager's backward sees the last)
+        return x.sum()
+
+    g = fg.jit(f)
+    for _ in range(3):
+        x, a, b = leaf(3), leaf(3), leaf(3)
+        grads = [torch.autograd.grad(h(x, a, b), (x, b)) for h in (f, g)]
+        torch.testing.assert_close(*grads)
+    assert fg.cache_hits(g) == 0
 
 
 def test_other_random_numbers_stay_with_eager():

@@ -158,6 +158,12 @@ def removed(x, w):
     return h.sin()
 
 
+def all_removed(x, w):
+    h = x * w
+    h.register_hook(double).remove()
+    return h.sin()
+
+
 def a_lambda(x, w):
     h = x * w
     h.register_hook(lambda g: g * 3)
@@ -181,6 +187,11 @@ def a_closure(x, w):
 def on_an_argument(x, w):
     x.register_hook(double)
     return (x * w).sin()
+
+
+def on_an_argument_of_some_outputs(x, w):
+    x.register_hook(double)
+    return x.sin(), w.cos(), x * w
 
 
 def on_an_argument_when_accumulated(x, w):
@@ -306,10 +317,12 @@ FUNCTIONS = [
     before_a_write,
     after_a_write,
     removed,
+    all_removed,
     a_lambda,
     a_lambda_with_defaults,
     a_closure,
     on_an_argument,
+    on_an_argument_of_some_outputs,
     on_an_argument_when_accumulated,
     on_a_leaf_of_the_call,
     retained,

@@ -11,6 +11,7 @@
 #include "ir/errors.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
+#include "passes/checkpoint.h"
 #include "passes/derive.h"
 #include "passes/infer.h"
 #include "passes/user_rules.h"
@@ -51,8 +52,9 @@ namespace {
 
 class Differentiator {
  public:
-  Differentiator(const Functionalized& f, bool to_read)
+  Differentiator(const Functionalized& f, bool to_read, bool separate)
       : to_read_(to_read),
+        separate_(separate),
         in_(*f.trace),
         overwritten_(f.overwritten),
         b_(in_, "differentiate"),
@@ -63,7 +65,7 @@ class Differentiator {
     joint.forward_inputs = in_.inputs.size();
     joint.forward_outputs = in_.outputs.size();
     find_active();
-    parts_ = gradient_parts(in_, active_, attached_values(in_), to_read_);
+    parts_ = gradient_parts(in_, active_, attached_values(in_), to_read_, separate_);
     gradients_.resize(parts_.count);
 
     rules_.resize(in_.binds.size());
@@ -113,7 +115,7 @@ class Differentiator {
   }
 
   bool has_steps() const {
-    bool any = false;
+    bool any = separate_;
     if (to_read_) return false;
     for (const Bind& b : in_.binds) any = any || ops::has_own_history(b.op);
     return any;
@@ -414,6 +416,8 @@ class Differentiator {
       throw Refusal("FG-180", what +
                                   " without a change of its version: eager's backward goes on with "
                                   "what was written, so the call stays with eager");
+    if (outermost_checkpoint(in_, bind.region) >= 0)
+      throw Refusal("FG-194", what + " in a checkpoint, where eager checks no versions");
     for (ValueId r : results) {
       if (r == kNoValue || !active_[r] || cotangent_[r] == kNoValue) continue;
       for (size_t a : rule.gradients_of)
@@ -422,7 +426,7 @@ class Differentiator {
     }
   }
 
-  bool to_read_;
+  bool to_read_, separate_;
   const Trace& in_;
   const std::vector<Overwriting>& overwritten_;
   ir::TraceBuilder b_;
@@ -439,8 +443,8 @@ class Differentiator {
 
 }  // namespace
 
-Joint differentiate(const Functionalized& functional, bool to_read) {
-  return Differentiator(functional, to_read).run();
+Joint differentiate(const Functionalized& functional, bool to_read, bool separate) {
+  return Differentiator(functional, to_read, separate).run();
 }
 
 }  // namespace fulgurite::passes

@@ -42,7 +42,8 @@ struct Joint {
 // Throws Refusal if a rule is missing (FG-17x), or if eager's backward would raise because a tensor
 // that it needs was overwritten (FG-180).
 // `to_read`: one program for people, in which the backward of an autograd.Function is an operator.
-Joint differentiate(const Functionalized& functional, bool to_read = false);
+// `separate`: in parts, although the program has no steps.
+Joint differentiate(const Functionalized& functional, bool to_read = false, bool separate = false);
 
 // Values of the functional part that the caller gets, directly or through the epilogue, and that
 // have a history.

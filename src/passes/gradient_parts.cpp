@@ -43,8 +43,8 @@ class Partition {
     parts_.of_value.assign(t.values.size(), kNoPart);
   }
 
-  GradientParts run(bool one) {
-    bool any = false;
+  GradientParts run(bool one, bool separate) {
+    bool any = separate;
     one_ = one;
     for (const Bind& b : t_.binds) any = any || (!one && ops::has_own_history(b.op));
     if (any) {
@@ -150,8 +150,8 @@ class Partition {
 }  // namespace
 
 GradientParts gradient_parts(const Trace& functional, const std::vector<bool>& active,
-                             const std::vector<ValueId>& attached, bool one) {
-  return Partition(functional, active, attached).run(one);
+                             const std::vector<ValueId>& attached, bool one, bool separate) {
+  return Partition(functional, active, attached).run(one, separate);
 }
 
 }  // namespace fulgurite::passes

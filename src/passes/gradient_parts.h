@@ -34,7 +34,9 @@ ir::ValueList inputs_of_step(const ir::Bind& step);
 
 // `active`: the values that depend differentiably on an input that requires grad. `attached`: those
 // that the caller gets. `one`: a single part, steps included.
+// `separate`: several, although there are no steps.
 GradientParts gradient_parts(const ir::Trace& functional, const std::vector<bool>& active,
-                             const std::vector<ir::ValueId>& attached, bool one = false);
+                             const std::vector<ir::ValueId>& attached, bool one = false,
+                             bool separate = false);
 
 }  // namespace fulgurite::passes

@@ -144,8 +144,10 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   low.functional = functional.trace;
   low.operators = operators_of({recorded.get(), functional.trace.get()});
 
-  const bool steps = has_steps(*functional.trace);
-  if (attached_values(*functional.trace).empty() && !steps) {
+  const std::vector<ir::ValueId> kept = attached_values(*functional.trace);
+  const bool separate = options.separate_parts && kept.size() > 1;
+  const bool steps = separate || has_steps(*functional.trace);
+  if (kept.empty() && !steps) {
     ir::TracePtr t = keep(low.stages, "simplify", simplify(functional.trace));
     low.leaf_writes = leaf_writes(*t, {});
     t = claim(low.stages, low.claims, t, read_later(low, {}));
@@ -154,7 +156,7 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   }
 
   if (steps) keep_to_read(low, functional);
-  Joint joint = differentiate(functional);
+  Joint joint = differentiate(functional, /*to_read=*/false, separate);
   if (!steps) keep(low.stages, "differentiate", joint.trace);
   joint.trace = simplify(joint.trace);
   if (!steps) keep(low.stages, "simplify", joint.trace);

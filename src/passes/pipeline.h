@@ -24,6 +24,8 @@ struct PipelineOptions {
   bool write_back_at_once = false;  // of leaves that require grad: skip_inplace_functionalization
   Claimer claim = {};
   std::vector<record::SharedInput> shared = {};  // Recording::shared
+  // The call registers hooks on its inputs: backward must reach none that eager's does not reach.
+  bool separate_parts = false;
 };
 
 // A leaf that the core writes back (ops/open_leaf.h): `result` is what the caller gets for it.

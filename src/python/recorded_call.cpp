@@ -440,6 +440,9 @@ class RecordedCall {
     options.claim = exec::claimer(state_.options.executors);
     options.shared = recording.shared;
     options.write_back_at_once = state_.options.write_back_at_once;
+    for (const TensorHook& h : functions.hooks)
+      options.separate_parts =
+          options.separate_parts || (h.kind == TensorHook::Kind::Gradient && h.boundary < 0);
     passes::Lowered lowered;
     {
       WithoutGil no_gil;

@@ -2,6 +2,8 @@
 // (effects.h).
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+
 #include "effects.h"
 #include "functions.h"
 #include "ir/errors.h"
@@ -63,7 +65,16 @@ void FunctionCalls::grad_retained(PyObject* tensor) {
 }
 
 void FunctionCalls::settle_hooks() {
-  std::erase_if(hooks, [](const TensorHook& h) { return h.handle && is_removed(h.handle.get()); });
+  std::vector<int> removed;
+  std::erase_if(hooks, [&](const TensorHook& h) {
+    if (!h.handle || !is_removed(h.handle.get())) return false;
+    removed.push_back(h.boundary);
+    return true;
+  });
+  for (int number : removed)
+    if (std::none_of(hooks.begin(), hooks.end(),
+                     [&](const TensorHook& h) { return h.boundary == number; }))
+      recorder_.drop_boundary(number);
   for (const TensorHook& h : hooks) {
     const at::Tensor& t = tensor_of(h.tensor.get());
     if (h.history && (h.history != t.grad_fn() || recorder_.is_written_with_grad(t)))

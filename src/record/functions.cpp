@@ -129,7 +129,13 @@ int Recorder::note_boundary(const at::Tensor& t) {
              "hooks are registered on a tensor that another one, on its memory, has written");
     return -1;
   }
-  return r.boundaries.emplace(id, static_cast<int>(r.boundaries.size())).first->second;
+  const auto [it, is_new] = r.boundaries.emplace(id, r.next_boundary);
+  if (is_new) ++r.next_boundary;
+  return it->second;
+}
+
+void Recorder::drop_boundary(int number) {
+  std::erase_if(impl_->boundaries, [&](const auto& b) { return b.second == number; });
 }
 
 bool Recorder::is_made_here(const at::Tensor& t) {

@@ -137,6 +137,8 @@ class Recorder {
   // Hooks are registered on what the tensor is now, which the call has made: a place for them
   // (prims.boundary), by number; -1 if it cannot be recorded.
   int note_boundary(const at::Tensor& t);
+  // Nothing is registered there after all.
+  void drop_boundary(int number);
   // Whether the call made the tensor, as far as it is known.
   bool is_made_here(const at::Tensor& t);
   // Whether the call has given memory of the tensor new contents with a history.

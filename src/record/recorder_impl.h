@@ -109,8 +109,9 @@ struct Recorder::Impl {
   std::vector<OpenedLeaf> opened;
   std::vector<std::string> leaf_writes;
 
-  std::vector<int32_t> outside_checkpoints;     // by open checkpoint: the region around it
-  int functions = 0;                            // calls of custom autograd.Functions
+  std::vector<int32_t> outside_checkpoints;  // by open checkpoint: the region around it
+  int functions = 0;                         // calls of custom autograd.Functions
+  int next_boundary = 0;
   std::unordered_map<ValueId, int> boundaries;  // values that have hooks
 
   std::unordered_set<const c10::StorageImpl*> written_with_grad;

@@ -283,7 +283,7 @@ void Compiled::attach(Frame& frame, const at::Tensor& random_state) const {
         make_leaf(history_.leaves[step.index], frame);
         break;
       case HistoryStep::Kind::Boundary:
-        make_boundary(history_.boundaries[step.index], *host_, frame);
+        make_boundary(history_.boundaries[step.index], host_.get(), frame);
         break;
     }
   }
@@ -303,7 +303,7 @@ void Compiled::attach_part(size_t k, Frame& frame, const at::Tensor& random_stat
             : torch::autograd::impl::gradient_edge(frame[part.differentiable[i]].toTensor()));
   node->set_next_edges(std::move(edges));
   for (ir::ValueId id : part.attached) {
-    if (!history_.parts_only()) frame[id] = tensor_of_its_own(frame[id].toTensor());
+    if (history_.steps.size() > 1) frame[id] = tensor_of_its_own(frame[id].toTensor());
     torch::autograd::set_history(frame[id].toTensor(), node);
   }
   node->saved.resize(b.saved.size());

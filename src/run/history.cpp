@@ -53,7 +53,7 @@ class Ordering {
 
   HistoryPlan run() {
     for (size_t i = 0; i < t_.epilogue; ++i) add_step(t_.binds[i]);
-    if (!plan_.parts_only()) share_counters();
+    if (plan_.has_steps()) share_counters();
     order();
     return std::move(plan_);
   }
@@ -223,7 +223,7 @@ at::Tensor taken_again(const BoundaryStep& step, Frame& frame) {
 
 }  // namespace
 
-void make_boundary(const BoundaryStep& step, const FunctionHost& host, Frame& frame) {
+void make_boundary(const BoundaryStep& step, const FunctionHost* host, Frame& frame) {
   at::Tensor result;
   if (!step.views.empty()) result = taken_again(step, frame);
   if (!result.defined() || !result.requires_grad()) {
@@ -233,7 +233,7 @@ void make_boundary(const BoundaryStep& step, const FunctionHost& host, Frame& fr
     node->add_next_edge(torch::autograd::impl::gradient_edge(value));
     torch::autograd::set_history(result, node);
   }
-  host.hooked(step.number, result);
+  if (host != nullptr) host->hooked(step.number, result);
   frame[step.result] = std::move(result);
 }
 

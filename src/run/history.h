@@ -49,7 +49,7 @@ struct HistoryPlan {
   std::vector<FunctionStep> functions;
   std::vector<LeafStep> leaves;
   std::vector<BoundaryStep> boundaries;
-  bool parts_only() const { return functions.empty() && leaves.empty() && boundaries.empty(); }
+  bool has_steps() const { return !(functions.empty() && leaves.empty() && boundaries.empty()); }
   std::vector<HistoryStep> steps;  // what has a history is made before what depends on it
 };
 
@@ -64,7 +64,7 @@ void share_version_counter(const at::Tensor& view, const at::Tensor& base);
 // Puts the results of a Function's call into the frame, with their history.
 void give_function_history(const FunctionStep& step, const FunctionHost& host, Frame& frame);
 void make_leaf(const LeafStep& step, Frame& frame);
-void make_boundary(const BoundaryStep& step, const FunctionHost& host, Frame& frame);
+void make_boundary(const BoundaryStep& step, const FunctionHost* host, Frame& frame);
 // The caller's tensors that the steps made leaves are again what they were: the run has failed.
 void take_leaves_back(const HistoryPlan& plan, Frame& frame);
 

@@ -27,4 +27,19 @@ std::string FunctionWatch::end(PyObject* result) {
   return sink_->called(call);
 }
 
+void FunctionWatch::will_be_called_again(PyObject* function) {
+  if (function == nullptr || !PyFunction_Check(function)) return;
+  PyObject* closure = reinterpret_cast<PyFunctionObject*>(function)->func_closure;
+  for (Py_ssize_t i = 0; closure != nullptr && i < PyTuple_GET_SIZE(closure); ++i) {
+    PyObject* cell = PyTuple_GET_ITEM(closure, i);
+    variables_.emplace_back(PyRef::borrow(cell), PyRef::borrow(PyCell_GET(cell)));
+  }
+}
+
+bool FunctionWatch::any_rebound() const {
+  for (const auto& [cell, content] : variables_)
+    if (PyCell_GET(cell.get()) != content.get()) return true;
+  return false;
+}
+
 }  // namespace fulgurite::python::watching

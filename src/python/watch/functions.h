@@ -67,10 +67,15 @@ class FunctionWatch {
 
   // The generators of open checkpoints, and how many effects there were when they began.
   std::vector<std::pair<PyObject*, size_t>> checkpoints;
+  // A function that is called again in backward, with what its variables hold by then.
+  void will_be_called_again(PyObject* function);
+  // Whether such a variable holds something else now.
+  bool any_rebound() const;
 
  private:
   FunctionSink* sink_ = nullptr;
   std::vector<FunctionSeen> active_;
+  std::vector<std::pair<PyRef, PyRef>> variables_;  // cells of such functions, and their contents
 };
 
 }  // namespace watching

@@ -220,6 +220,7 @@ void pass_checkpoint(Recording& r, Frame& frame, PyObject* generator) {
       (ambient == nullptr || ambient == Py_None || ambient == Py_False);
   if (!plain || !r.functions.can_record())
     return r.refuse("uses activation checkpointing with a context or for debugging");
+  r.functions.will_be_called_again(parameter(0));
   frame.checkpoint = generator;
   frame.preserves_random_state = parameter(1) == Py_True;
 }
@@ -272,7 +273,7 @@ void on_frame(Recording& r, PyFrameObject* object) {
       if (model.callee == Callee::TensorHook) register_tensor_hook(r, entered);
       if (model.callee == Callee::RandomState) {
         entered.reads_random_state = r.functions.can_record();
-        if (!entered.reads_random_state) r.refuse("calls " + name + ": reads the random state");
+        if (!entered.reads_random_state) r.refuse("calls " + name + ": " + model.reason);
       }
       if (model.callee == Callee::Io) {
         PyRef arguments = PyRef::steal(PyTuple_New(code->co_argcount));
@@ -362,6 +363,8 @@ PyObject* watch(PyObject* callable, PyObject* const* args, size_t nargsf, PyObje
                                                    ? reinterpret_cast<PyTypeObject*>(type)->tp_name
                                                    : "an exception"));
   }
+  if (recording.functions.any_rebound())
+    recording.refuse("rebinds a variable of a function that a checkpoint calls again");
   recording.finish(out);
   born->clear();
   spare_born = std::move(born);
