@@ -108,6 +108,7 @@ class RecordedCall {
     std::string code, reason;
     try {
       compile(results);
+      plant();
     } catch (const exec::ExecutorError&) {
       throw;  // the function's own result would hide that what was registered is wrong
     } catch (const rules::RuleError&) {
@@ -130,12 +131,16 @@ class RecordedCall {
     if (!state_.options.caching) state_.entries.clear();  // kept for last_traces alone
     while (!state_.entries.empty() && state_.entries.size() >= state_.options.max_entries)
       state_.entries.pop_back();
-    entry_->last_used = ++state_.clock;
-    run::BranchTree::plant(entry_, beside_.get(), entry_->places());
     state_.entries.insert(state_.entries.begin(), std::move(entry_));
   }
 
  private:
+  void plant() {
+    const std::lock_guard<std::mutex> lock(state_.mutex);
+    entry_->last_used = ++state_.clock;
+    run::BranchTree::plant(entry_, beside_.get(), entry_->places());
+  }
+
   void compile(const detail::Results& results) {
     const auto start = Clock::now();
     entry_->result_lengths = results.lengths;

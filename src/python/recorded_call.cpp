@@ -141,6 +141,7 @@ class RecordedCall {
       compile(recorder, *entry, seen, functions, result.get());
       entry->python = std::move(seen.guards);
       check_after_run(*entry);
+      Entry::plant(entry, beside_.get());
     } catch (const exec::ExecutorError& e) {
       // Eager's result would hide that what the user registered is wrong.
       raise_executor_error(e);
@@ -158,7 +159,6 @@ class RecordedCall {
     state_.back_off.succeeded();
     const bool is_current = executors_generation == exec::generation_of(state_.options.executors);
     if (state_.options.caching && is_current) {
-      Entry::plant(entry, beside_.get());
       if (state_.entries.add(std::move(entry), key_, state_.options.max_entries))
         ++state_.evicted_unused;
       tell(self_, "compiled", state_.name);

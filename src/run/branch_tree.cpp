@@ -37,7 +37,7 @@ void BranchTree::add(const std::shared_ptr<Branch>& branch, const std::vector<st
   const ir::Trace& trace = *branch->program->parts().forward;
   branch->steps_ = number_steps(trace, branch->program->core(), places, numbers_);
   for (const Decision& d : branch->steps_.decisions) {
-    auto& list = by_answer_[d.answers];
+    auto& list = by_answer_[{d.asks, d.answer}];
     drop_dead(list);
     list.push_back(branch);
   }
@@ -51,7 +51,7 @@ bool BranchTree::answers_yes_or_no_otherwise(const Branch& b, const Branch& left
   for (size_t i = 0; i < both; ++i) {
     const Decision& ours = b.steps_.decisions[i];
     const Decision& theirs = left.steps_.decisions[i];
-    if (ours.answers == theirs.answers) continue;
+    if (ours.is_answered_by(theirs.asks, theirs.answer)) continue;
     const ir::Bind& guard = b.program->parts().forward->binds[ours.step];
     return ours.asks == theirs.asks && std::get<c10::IValue>(guard.args[1]).isBool();
   }
@@ -67,20 +67,20 @@ const Decision* BranchTree::decision_at(const Branch& b, size_t step) const {
 
 BranchTree::Answer BranchTree::answer_of(const Branch& left, const Interrupted& run) const {
   const Decision* d = run.at_value_guard ? decision_at(left, run.step) : nullptr;
-  if (d == nullptr) return {nullptr, -1, -1};
-  return {this, d->asks, answer(numbers_, d->asks, run.found)};
+  if (d == nullptr) return {nullptr, 0, 0};
+  return {this, d->asks, run.found};
 }
 
 bool BranchTree::Answer::excludes(const Branch& b) const {
   if (tree == nullptr || b.tree_.get() != tree) return false;
   for (const Decision& d : b.steps_.decisions)
-    if (d.asks == asks) return d.answers != answers;
+    if (d.asks == asks) return d.answer != found;
   return false;
 }
 
 std::vector<std::shared_ptr<Branch>> BranchTree::next(const Branch& left, const Interrupted& run) {
   const Answer a = answer_of(left, run);
-  const auto it = by_answer_.find(a.answers);
+  const auto it = by_answer_.find({a.asks, a.found});
   if (a.tree == nullptr || it == by_answer_.end()) return {};
   std::vector<std::shared_ptr<Branch>> list = alive(it->second);
   std::sort(list.begin(), list.end(),

@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "run/compiled.h"
@@ -70,7 +70,8 @@ class BranchTree : public std::enable_shared_from_this<BranchTree> {
   // it.
   struct Answer {
     const BranchTree* tree;
-    int32_t asks, answers;
+    int32_t asks;
+    uint64_t found;
     bool excludes(const Branch& b) const;
   };
   Answer answer_of(const Branch& left, const Interrupted& run) const;
@@ -106,7 +107,7 @@ class BranchTree : public std::enable_shared_from_this<BranchTree> {
   uint64_t turned_away_ = 0;
   uint64_t went_on_ = 0;
   std::vector<std::weak_ptr<Branch>> branches_;
-  std::unordered_map<int32_t, std::vector<std::weak_ptr<Branch>>> by_answer_;
+  std::map<std::pair<int32_t, uint64_t>, std::vector<std::weak_ptr<Branch>>> by_answer_;
   // By serial number and step of the program left, serial number of the other.
   std::map<std::tuple<uint64_t, size_t, uint64_t>, std::shared_ptr<const Handover>> handovers_;
 };

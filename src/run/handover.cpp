@@ -41,7 +41,10 @@ class Planning {
   }
 
   std::shared_ptr<const Handover> run() {
-    if (from_.steps.writes_inputs || to_.steps.writes_inputs) return nullptr;
+    // Nothing that the caller can see is written before the last question
+    // (passes/functionalize.cpp).
+    if (from_.steps.first_input_write < step_ || to_.steps.first_input_write < start_)
+      return nullptr;
     do {
       changed_ = false;
       taken_.clear();

@@ -44,10 +44,6 @@ std::string geometry_text(const ir::Value& v) {
   return text;
 }
 
-std::string answer_text(int32_t asks, uint64_t found) {
-  return "answer " + std::to_string(asks) + ":" + std::to_string(found);
-}
-
 // Which values may share memory while the core runs: where an operator's schema says which of its
 // arguments and results do, nothing else is joined.
 class SharedMemory {
@@ -114,7 +110,14 @@ class Numbering {
         if (!freed[static_cast<size_t>(id)] && t_.value(id).is_tensor()) ++kept[group(id)];
       });
     }
-    for (ValueId id : t_.inputs) out_.writes_inputs = out_.writes_inputs || written[group(id)];
+    std::vector<bool> given(t_.values.size(), false);
+    for (ValueId id : t_.inputs) given[group(id)] = true;
+    out_.first_input_write = t_.epilogue;
+    for (size_t i = t_.epilogue; i-- > 0;)
+      for (size_t a : ops::written_arguments(t_.binds[i]))
+        ir::for_each_value(t_.binds[i].args[a], [&](ValueId id) {
+          if (given[group(id)]) out_.first_input_write = i;
+        });
     out_.memory.assign(t_.values.size(), -1);
     members_.resize(t_.values.size());
     for (size_t id = 0; id < t_.values.size(); ++id) {
@@ -245,17 +248,19 @@ class Numbering {
   }
 
   void decide(size_t i, const Bind& b) {
+    const auto* asked = std::get_if<ValueId>(&b.args.at(0));
     const auto* expected = std::get_if<c10::IValue>(&b.args.at(1));
-    if (expected == nullptr) return;
-    const std::string before =
-        out_.decisions.empty() ? "first" : std::to_string(out_.decisions.back().answers);
+    if (asked == nullptr || expected == nullptr) return;
+    std::string before = "first";
+    if (!out_.decisions.empty()) {
+      const Decision& last = out_.decisions.back();
+      before = std::to_string(last.asks) + ":" + std::to_string(last.answer);
+    }
     Decision d{};
     d.step = i;
-    d.asks =
-        numbers_.of("after " + before + " " + b.op.id() + value_text(std::get<ValueId>(b.args[0])));
+    d.asks = numbers_.of("after " + before + " " + b.op.id() + value_text(*asked));
     const auto& type = b.op.schema().arguments()[1].real_type();
-    d.answers =
-        numbers_.of(answer_text(d.asks, prims::hash_of_found(ir::boxed_constant(*expected, type))));
+    d.answer = prims::hash_of_found(ir::boxed_constant(*expected, type));
     out_.decisions.push_back(d);
   }
 
@@ -277,18 +282,9 @@ int32_t Numbers::of(const std::string& text) {
   return it->second;
 }
 
-int32_t Numbers::find(const std::string& text) const {
-  const auto it = numbers_.find(text);
-  return it == numbers_.end() ? -1 : it->second;
-}
-
 Steps number_steps(const ir::Trace& trace, const Plan& core, const std::vector<std::string>& places,
                    Numbers& numbers) {
   return Numbering(trace, core, numbers).run(places);
-}
-
-int32_t answer(const Numbers& numbers, int32_t asks, uint64_t found) {
-  return numbers.find(answer_text(asks, found));
 }
 
 }  // namespace fulgurite::run

@@ -24,7 +24,6 @@ namespace fulgurite::run {
 class Numbers {
  public:
   int32_t of(const std::string& text);
-  int32_t find(const std::string& text) const;  // -1 if it has none yet
   int32_t unique() { return next_++; }
   size_t size() const { return numbers_.size(); }
 
@@ -44,8 +43,11 @@ struct Step {
 // A value guard, in the order in which the program asks.
 struct Decision {
   size_t step;
-  int32_t asks;     // the same question after the same decisions
-  int32_t answers;  // ... and the same answer
+  int32_t asks;     // the same number: the same question after the same answers
+  uint64_t answer;  // the hash of what is expected (ops/value_guard.h)
+  bool is_answered_by(int32_t question, uint64_t found) const {
+    return asks == question && answer == found;
+  }
 };
 
 struct Steps {
@@ -55,14 +57,11 @@ struct Steps {
   // By register: memory that some step writes, or that is kept under several names: all of it is
   // taken from another program, or nothing. -1: no such memory.
   std::vector<int32_t> memory;
-  bool writes_inputs = false;  // in the core
+  size_t first_input_write = 0;  // the step that first writes what the caller can see
 };
 
 // `places`: for each input of the trace, where the call has it from.
 Steps number_steps(const ir::Trace& trace, const Plan& core, const std::vector<std::string>& places,
                    Numbers& numbers);
-
-// The number of the answer `found` to the question `asks`; -1 if no program gives it.
-int32_t answer(const Numbers& numbers, int32_t asks, uint64_t found);
 
 }  // namespace fulgurite::run
