@@ -487,6 +487,14 @@ def a_view_of_a_view_is_returned(x, w):
     return v, v.t(), v.sin()
 
 
+def both_views_have_hooks(x, w):
+    u = (x * w).view(3, 1)
+    u.retain_grad()
+    v = u[1:]
+    v.register_hook(double)
+    return v, u, v.sin()
+
+
 def a_view_of_an_argument_is_returned(x, w):
     v = x[1:]
     v.register_hook(double)
@@ -504,6 +512,7 @@ def a_retained_view_is_returned(x, w):
     [
         a_view_is_returned,
         a_view_of_a_view_is_returned,
+        both_views_have_hooks,
         a_view_of_an_argument_is_returned,
         a_retained_view_is_returned,
     ],
@@ -523,6 +532,19 @@ def test_views_that_outlive_the_call(f):
             for h in (f, g)
         ]
         assert found[0] == found[1]
+
+
+def test_a_view_of_a_leaf_that_is_written_afterwards():
+    def f(x):
+        w = torch.ones(3, dtype=F64, requires_grad=True)
+        v = w[1:]
+        v.register_hook(double)
+        y = v * 2 + x[1:]
+        with torch.no_grad():
+            w.add_(1)
+        return y.sum(), x * 2
+
+    agree(f, leaf(3), served=False)
 
 
 def test_features_of_a_linear_layer_on_batches():

@@ -91,9 +91,13 @@ void Steps::boundary(const Bind& bind) {
 // The tensor that a view is one of, as the caller may get it; kNoValue where eager's view would be
 // of another kind than the one that is taken again.
 ValueId Steps::base_for_hooks(int view) {
+  // A view whose base is written gets another node, without the hooks.
+  if (vars_.is_written(vars_[view].facts.storage)) return kNoValue;
   int root = view;
   while (vars_[root].parent >= 0 && vars_[root].input == kNoValue && !vars_[root].own_history) {
     const Variable& v = vars_[root];
+    if (root != view && v.hooked != kNoValue && v.hooked == v.current && vars_.is_up_to_date(root))
+      return v.hooked_as_view ? v.hooked : kNoValue;
     if (v.cut || v.rename || v.separate_version || v.change != nullptr || v.view == nullptr ||
         !v.view->grad_mode)
       return kNoValue;
