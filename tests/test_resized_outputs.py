@@ -148,3 +148,21 @@ def test_memory_shared_with_another_argument_stays_with_eager():
         assert torch.equal(f(*a), jitted(*b))
         assert state(a[1]) == state(b[1])
     assert fg.cache_hits(jitted) == 0
+
+
+def test_an_argument_that_cannot_be_resized_is_an_error_and_nothing_is_done_twice() -> None:
+    numpy = pytest.importorskip("numpy")
+
+    def f(x, out):
+        x.add_(1)
+        return torch.mul(x, 2, out=out)
+
+    g = fg.jit(f)
+    for _ in range(2):
+        g(torch.zeros(3), torch.empty(0))
+    assert fg.cache_hits(g) == 1, fg.explain(g)
+    for h in (f, g):
+        x, fixed = torch.zeros(3), torch.from_numpy(numpy.empty(0, dtype=numpy.float32))
+        with pytest.raises(RuntimeError, match="resiz"):
+            h(x, fixed)
+        assert x.tolist() == [1.0, 1.0, 1.0]

@@ -79,7 +79,8 @@ PyObject* after_exception(JitState& state, const Serving& serving, PyObject* con
                           size_t nargsf, PyObject* kwnames) {
   ++state.misses;
   const auto entry = std::static_pointer_cast<Entry>(serving.branch());
-  if (entry->writes_leaves) {  // which eager would refuse, and which may have happened
+  // Eager would refuse to write leaves, which may have happened.
+  if (serving.wrote() || entry->writes_leaves) {
     PyErr_SetString(PyExc_RuntimeError, serving.error().c_str());
     return nullptr;
   }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "exec/executor.h"
 #include "ir/errors.h"
 #include "ir/literal.h"
 #include "ops/prims.h"
@@ -246,7 +247,16 @@ void Compiled::finish(Frame& frame, std::vector<at::Tensor>& outputs) const {
   const ir::Trace& t = *parts_.forward;
   if (epilogue_->size() > 0) {
     UnderAutograd under;
-    epilogue_->run(frame);
+    try {
+      epilogue_->run(frame);
+    } catch (const exec::ExecutorError&) {
+      throw;
+    } catch (const std::exception& e) {
+      throw WriteBackFailed(
+          std::string("a compiled program could not write back what the caller can see (FG-901); "
+                      "what it had written before stays: ") +
+          e.what());
+    }
   }
   outputs.resize(t.outputs.size());
   for (size_t k = 0; k < t.outputs.size(); ++k)

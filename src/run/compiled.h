@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,11 @@ class Interrupted {
 
   // The call begins anew.
   void put_back();
+};
+
+// The epilogue raised: what it wrote before stays, and the call cannot be run again.
+struct WriteBackFailed : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 class Compiled : public std::enable_shared_from_this<Compiled> {

@@ -78,6 +78,9 @@ Serving::Ran Serving::run_program() {
   } catch (const exec::ExecutorError& e) {
     executor_failure_.emplace(e);
     return Ran::ExecutorFailed;
+  } catch (const WriteBackFailed& e) {
+    wrote_ = true;
+    error_ = e.what();
   } catch (const c10::Error& e) {
     error_ = e.what_without_backtrace();
   } catch (const std::exception& e) {

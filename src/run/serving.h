@@ -34,6 +34,8 @@ class Serving {
   // The program that served, or raised.
   const std::shared_ptr<Branch>& branch() const { return branch_; }
   const std::string& error() const { return error_; }
+  // Of one that raised: it had begun to write what the caller can see.
+  bool wrote() const { return wrote_; }
   const std::optional<exec::ExecutorError>& executor_failure() const { return executor_failure_; }
   // Of an unserved call: the last program that was left because of the data; null if there is none.
   const std::shared_ptr<Branch>& left() const { return left_; }
@@ -72,6 +74,7 @@ class Serving {
   std::vector<BranchTree::Answer> answers_;
   std::shared_ptr<Branch> left_;
   std::string error_;
+  bool wrote_ = false;
   std::optional<exec::ExecutorError> executor_failure_;
 };
 

@@ -67,7 +67,7 @@ REFUSED = [
     ("data_ptr", "import torch\nargs = (torch.ones(2),)\ndef f(x): return x.data_ptr()", "data out to Python"),
     ("_version", "import torch\nargs = (torch.ones(2),)\ndef f(x): return x._version", "_version"),
     ("manual_seed", "import torch\ndef f(): torch.manual_seed(0)", "random generator"),
-    ("rng state", "import torch\ndef f(): return torch.get_rng_state()", "random state"),
+    ("rng state", "import torch\ndef f(): return torch.get_rng_state()", "random"),
     ("generator", "import torch\ndef f(): return torch.rand(2, generator=torch.Generator().manual_seed(0))", "random generator"),
     ("autograd.Function", """
         import torch

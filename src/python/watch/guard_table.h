@@ -112,7 +112,9 @@ bool same_fact(const Fact& a, const Fact& b);
 
 class GuardTable {
  public:
-  GuardTable(Facts facts, std::vector<std::string> roots, std::vector<PyRef> tensors, size_t slots);
+  // `pinned`: by slot, the object that has to be there; null: any.
+  GuardTable(Facts facts, std::vector<std::string> roots, std::vector<PyRef> tensors,
+             std::vector<PyRef> pinned, size_t slots);
 
   // The dynamic facts. `slots` begins with the objects that the caller gives and gets the rest.
   bool resolve(std::vector<PyRef>& slots) const;
@@ -175,6 +177,7 @@ class GuardTable {
   size_t slots_ = 0;
   std::vector<uint32_t> ids_, sorted_ids_;           // once numbered
   mutable size_t failed_ = static_cast<size_t>(-1);  // the fact that failed last
+  std::vector<PyRef> pinned_;
   Facts facts_;
   std::vector<std::string> roots_;
   std::vector<PyRef> tensors_;

@@ -100,7 +100,7 @@ class Step {
         if (is_replaceable(peek(1)) && is_replaceable(peek(2)) && !frame_.copies) {
           r_.refuse("compares two values by identity (`is`)");
         }
-        return;
+        return identity(peek(1), peek(2));
       case BINARY_OP:
         return binary();
       case UNARY_POSITIVE:
@@ -328,6 +328,8 @@ class Step {
   void contains() {
     PyObject* container = peek(1);
     if (takes_over(container, {names().contains})) return;
+    r_.pin(peek(2));
+    if (!PyDict_Check(container)) r_.pin(container);
     r_.read_type(Py_TYPE(container), names().contains);
     r_.read_protocol(Py_TYPE(peek(2)));
     r_.read_key(peek(2));
@@ -350,6 +352,12 @@ class Step {
             type == &PyRange_Type || type == &PySlice_Type || PyTuple_Check(object));
   }
 
+  void identity(PyObject* a, PyObject* b) {
+    if (a == Py_None || b == Py_None || frame_.copies) return;
+    for (PyObject* one : {a, b})
+      if (r_.is_followed(one)) r_.pin(one);
+  }
+
   void unary() {
     PyObject* operand = peek(1);
     require_audited_type(operand);
@@ -369,6 +377,7 @@ class Step {
     const auto how = static_cast<size_t>(argument_) % methods.size();
     for (int i = 1; i <= 2; ++i) {
       PyObject* operand = peek(i);
+      if (!is_tensor(operand)) r_.pin(operand);
       if (is_value(operand) || takes_over(operand, {methods[i == 2 ? how : reflected[how]]}))
         continue;
       r_.read_protocol(Py_TYPE(operand));
@@ -507,6 +516,7 @@ class Step {
   }
 
   void format(PyObject* object) {
+    r_.pin(object);  // whose text may be its address
     if (is_value(object) || takes_over(object, {names().format})) return;
     r_.read_protocol(Py_TYPE(object));
     r_.read_type_of(object);
