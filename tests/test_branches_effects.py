@@ -65,6 +65,14 @@ def scattered(x):
     return w + t
 
 
+def scattered_and_asked(x):
+    t = x * 2
+    w = torch.select_scatter(t, t[1] + 5, 0, 1)
+    if w.sum() > 0:  # of another value for each program: one writes it into t
+        return w * 2
+    return w + t
+
+
 def argument_before(x):
     x.mul_(2)
     y = x.sin()
@@ -93,6 +101,7 @@ def argument_after(x):
         views,
         view_of_what_is_gone,
         scattered,
+        scattered_and_asked,
         argument_before,
         argument_after,
     ],

@@ -65,10 +65,20 @@ const Decision* BranchTree::decision_at(const Branch& b, size_t step) const {
   return nullptr;
 }
 
-BranchTree::Answer BranchTree::answer_of(const Branch& left, const Interrupted& run) const {
+BranchTree::Answer BranchTree::answer_of(const Branch& left, const Interrupted& run) {
   const Decision* d = run.at_value_guard ? decision_at(left, run.step) : nullptr;
   if (d == nullptr) return {nullptr, 0, 0};
   return {this, d->asks, run.found};
+}
+
+void BranchTree::remember(const Answer& answer, const std::shared_ptr<Branch>& served) {
+  if (served->tree_.get() != this) return;
+  for (const Decision& d : served->steps_.decisions)
+    if (d.is_answered_by(answer.asks, answer.found)) return;  // it is there
+  auto& list = by_answer_[{answer.asks, answer.found}];
+  drop_dead(list);
+  if (std::none_of(list.begin(), list.end(), [&](const auto& b) { return b.lock() == served; }))
+    list.push_back(served);
 }
 
 bool BranchTree::Answer::excludes(const Branch& b) const {

@@ -69,12 +69,15 @@ class BranchTree : public std::enable_shared_from_this<BranchTree> {
   // Questions that a call has answered otherwise than a program expects: that program is not for
   // it.
   struct Answer {
-    const BranchTree* tree;
+    BranchTree* tree;
     int32_t asks;
     uint64_t found;
     bool excludes(const Branch& b) const;
   };
-  Answer answer_of(const Branch& left, const Interrupted& run) const;
+  Answer answer_of(const Branch& left, const Interrupted& run);
+  // A program that does not ask this (passes may make two programs of one beginning) and served the
+  // call all the same: it comes next when the answer comes again.
+  void remember(const Answer& answer, const std::shared_ptr<Branch>& served);
 
   // So many different steps have been numbered that another tree should be begun.
   bool is_worn() const { return numbers_.size() > kMostNumbers; }

@@ -9,6 +9,7 @@ Serving::Ended Serving::run() {
     while (branch_) {
       switch (run_program()) {
         case Ran::ToTheEnd:
+          if (!answers_.empty()) remember();
           return Ended::Served;
         case Ran::Raised:
           return Ended::Raised;
@@ -55,6 +56,13 @@ std::shared_ptr<Branch> Serving::next_in_tree() {
     return other;
   }
   return nullptr;
+}
+
+// The questions that this call has answered lead to the program that served it.
+void Serving::remember() {
+  const auto locked = lock();
+  for (const BranchTree::Answer& a : answers_)
+    if (a.tree != nullptr) a.tree->remember(a, branch_);
 }
 
 bool Serving::may_serve(const std::shared_ptr<Branch>& branch) const {

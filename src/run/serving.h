@@ -63,6 +63,7 @@ class Serving {
 
   std::shared_ptr<Branch> next();
   std::shared_ptr<Branch> next_in_tree();
+  void remember();
   bool may_serve(const std::shared_ptr<Branch>& branch) const;
   bool holds(const std::shared_ptr<Branch>& branch, const Branch* held);
   Ran run_program();
