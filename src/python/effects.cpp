@@ -8,6 +8,7 @@
 #include "ir/errors.h"
 #include "structure.h"
 #include "warning_effect.h"
+#include "watch/streams.h"
 
 namespace fulgurite::python {
 namespace {
@@ -23,6 +24,25 @@ std::string text_of(PyObject* unicode) {
   std::string where =
       e.where.file.empty() ? "" : e.where.file + ":" + std::to_string(e.where.line) + " ";
   throw fulgurite::Refusal("FG-201", where + e.text + ": " + why);
+}
+
+// The stream that is printed to: borrowed, null if there is none, None if printing does nothing.
+PyObject* stream_of(const Locator& where) {
+  return where.kind == Locator::Kind::Fixed ? where.object.get() : PySys_GetObject("stdout");
+}
+
+bool will_print(const Locator& where, PyObject* text) {
+  PyObject* stream = stream_of(where);
+  if (stream == nullptr || text == nullptr) return false;
+  return stream == Py_None || (is_plain_stream(stream) && can_write(stream, text));
+}
+
+bool print_text(PyObject* stream, PyObject* text, bool flush) {
+  if (stream == Py_None) return true;
+  if (PyUnicode_GET_LENGTH(text) > 0 &&
+      !PyRef::steal(PyObject_CallMethod(stream, "write", "O", text)))
+    return false;
+  return !flush || static_cast<bool>(PyRef::steal(PyObject_CallMethod(stream, "flush", nullptr)));
 }
 
 // How often a container is found among the arguments.
@@ -136,6 +156,15 @@ struct Effects::Maker {
     refuse(e, "this kind of change is not replayed; assign items, or return the value");
   }
 
+  void add_print(const Effect& e) {
+    Locator stream;
+    if (e.holder) stream = finder.locate(e.holder.get());
+    if (e.holder && stream.kind != Locator::Kind::Fixed)
+      refuse(e, "the stream could not be found again in the next call");
+    out.steps_.push_back(
+        {Step::Kind::Print, std::move(stream), e.key, value(e, e.value.get()), e.text});
+  }
+
   void add(const Effect& e, size_t index) {
     PyObject* o = e.holder.get();
     const bool container = o != nullptr && (PyList_Check(o) || PyDict_Check(o));
@@ -167,6 +196,8 @@ struct Effects::Maker {
             {Step::Kind::Warn, std::move(globals), e.key, value(e, e.value.get()), e.text});
         return;
       }
+      case EffectKind::Print:
+        return add_print(e);
       case EffectKind::Io:
         refuse(e, "output cannot be replayed; move it out of the function");
       default:
@@ -228,6 +259,10 @@ bool Effects::prepare(const GuardProgram& guards, PyObject* const* args, size_t 
       if (warning_may_raise(PyTuple_GET_ITEM(step.key.get(), 0))) return false;
       continue;
     }
+    if (step.kind == Step::Kind::Print) {
+      if (!will_print(where, recipe_.constant(step.value))) return false;
+      continue;
+    }
     PyRef object = PyRef::steal(where.find(args, slots));
     if (!object) {
       PyErr_Clear();
@@ -276,6 +311,8 @@ bool Effects::write(const Step& step, PyObject* o, PyObject* value) const {
       return PySet_Discard(o, value) >= 0;
     case Step::Kind::Warn:
       return give_warning(o, step.key.get(), value);
+    case Step::Kind::Print:
+      return print_text(o, value, step.key.get() == Py_True);
     case Step::Kind::WriteAll:
       if (PyList_Check(o)) return PyList_SetSlice(o, 0, PyList_GET_SIZE(o), value) == 0;
       PyDict_Clear(o);
@@ -315,7 +352,8 @@ PyObject* Effects::commit(const std::vector<at::Tensor>& outputs, PyObject* cons
   std::vector<PyRef> holders;
   std::vector<PyObject*> values;
   for (const Step& step : steps_) {
-    holders.push_back(PyRef::steal(step.holder.find(args, slots)));
+    holders.push_back(step.kind == Step::Kind::Print ? PyRef::borrow(stream_of(step.holder))
+                                                     : PyRef::steal(step.holder.find(args, slots)));
     values.push_back(step.value >= 0 ? making.get(step.value) : nullptr);
     if (!holders.back() || (step.value >= 0 && values.back() == nullptr)) return nullptr;
   }

@@ -55,6 +55,7 @@ class Effects {
       SetAdd,
       SetDiscard,
       Warn,
+      Print,
       WriteAll,
     } kind;
     Locator holder;

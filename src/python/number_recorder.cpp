@@ -161,4 +161,10 @@ void NumberRecorder::fix(int n) { recorder_.numbers().fix(n); }
 
 bool NumberRecorder::is_free(int n) const { return recorder_.numbers().is_free(n); }
 
+bool NumberRecorder::any_fixed() const {
+  for (const record::Numbers::Node& n : recorder_.numbers().nodes())
+    if (n.fixed) return true;
+  return false;
+}
+
 }  // namespace fulgurite::python

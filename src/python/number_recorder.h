@@ -21,6 +21,7 @@ class NumberRecorder : public NumberSink {
                    const std::vector<PyObject*>& tensors) override;
   void fix(int node) override;
   bool is_free(int node) const override;
+  bool any_fixed() const override;
 
  private:
   int node(const char* what, int a, int b, const c10::IValue& result);

@@ -70,10 +70,15 @@ int Recipe::add(PyObject* object, const ObjectFinder& finder, std::vector<PyObje
   return add_at(object, adding, 0);
 }
 
-int Recipe::constant(PyObject* o) {
+int Recipe::add_constant(PyObject* o) {
   RecipeNode n{Kind::Constant};
   n.object = PyRef::borrow(o);
   return push(std::move(n), nullptr);
+}
+
+PyObject* Recipe::constant(int node) const {
+  const RecipeNode& n = nodes_[static_cast<size_t>(node)];
+  return n.kind == Kind::Constant ? n.object.get() : nullptr;
 }
 
 void Recipe::finish() {
@@ -103,7 +108,7 @@ int Recipe::add_at(PyObject* o, Adding& adding, int depth) {
     auto it = numbers_of_.find(o);
     return it != numbers_of_.end() ? it->second : add_output(o, Kind::Number, adding);
   }
-  if (is_constant(o)) return constant(o);
+  if (is_constant(o)) return add_constant(o);
   if (auto it = numbers_of_.find(o); it != numbers_of_.end()) {
     if (PyTuple_Check(o) && nodes_[static_cast<size_t>(it->second)].index == -2)
       return adding.refuse("holds a tuple that contains itself");
@@ -136,7 +141,7 @@ int Recipe::add_made(PyObject* o, Adding& adding, int depth) {
   PyTypeObject* type = Py_TYPE(o);
   if (PyFunction_Check(o)) return add_function(o, adding, depth);
   if (PyType_Check(o) && adding.finder.is_older_type(reinterpret_cast<PyTypeObject*>(o)))
-    return constant(o);
+    return add_constant(o);
   if (PyType_Check(o) || PyGen_Check(o) || PyCoro_CheckExact(o))
     return adding.refuse(std::string("holds a ") + type->tp_name + " that the call made");
   if (PyMethod_Check(o)) {

@@ -86,6 +86,8 @@ class Recipe {
   void finish();
   // As Python with $0, $1, ... for tensors; "" if it has no literal form.
   std::string expression(int node) const;
+  // The constant at a node, borrowed; null if it is none.
+  PyObject* constant(int node) const;
   int traverse(visitproc visit, void* arg) const;
 
   // The values of one call.
@@ -122,7 +124,7 @@ class Recipe {
   };
   std::string text(int node, size_t& left) const;
   int push(RecipeNode node, PyObject* object);
-  int constant(PyObject* o);
+  int add_constant(PyObject* o);
   int add_at(PyObject* object, Adding& adding, int depth);
   int add_output(PyObject* object, RecipeNode::Kind kind, Adding& adding);
   int add_tensor(PyObject* tensor, bool is_made, Adding& adding);

@@ -132,6 +132,6 @@ SERVED = {
 REFUSED = {
     "a_generator_is_stored": ("o = Box()\ndef f(x):\n    o.g = (i for i in range(2))\n    return x * 2\ndef state(): return list(o.g)", "].g"),
     "an_attribute_of_a_tensor": ("t = torch.ones(2)\ndef f(x):\n    t.tag = 1\n    return x * 2\ndef state(): return t.tag", "tag"),
-    "print": ("def f(x):\n    print(end='')\n    return x * 2\ndef state(): return None", "print"),
+    "print": ("def f(x):\n    print(x, end='')\n    return x * 2\ndef state(): return None", "print"),
     "finalizer": ("class C:\n    def __del__(s): pass\no = Box()\ndef f(x):\n    o.c = C()\n    return x * 2\ndef state(): return None", "cannot be made again"),
 }  # fmt: skip

@@ -66,6 +66,9 @@ class Call {
   void take_id(PyObject* object);
   void mark_warning_registry();
   bool warn();
+  bool prints();
+  bool print_options(PyObject* (&options)[4]) const;
+  void writes_text(PyObject* stream, PyObject* text, bool flush);
   bool warning_arguments(PyObject*& message, PyObject*& category, Py_ssize_t& stacklevel) const;
   bool reads_elements();
   bool accumulates() const;

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "streams.h"
+
 namespace fulgurite::python::watching {
 
 void Call::apply(const CalleeModel& model) {
@@ -142,9 +144,9 @@ void Call::apply(const CalleeModel& model) {
       return;
     case Callee::Io: {
       for (size_t i = explicit_from_; i < a_.size(); ++i) {
-        if (a_[i] && !is_tensor(a_[i])) r_.read_all(a_[i], true);
+        if (a_[i] && !is_tensor(a_[i]) && !is_plain_stream(a_[i])) r_.read_all(a_[i], true);
       }
-      if (warn()) return;
+      if (warn() || prints()) return;
       if (name().starts_with("_warnings.")) mark_warning_registry();
       r_.effect(EffectKind::Io, callee_, arguments_.keywords, tuple_of(a_, explicit_from_).get(),
                 "calls " + name());

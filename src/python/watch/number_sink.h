@@ -47,6 +47,7 @@ class NumberSink {
                            const std::vector<PyObject*>& tensors) = 0;
   virtual void fix(int node) = 0;
   virtual bool is_free(int node) const = 0;
+  virtual bool any_fixed() const = 0;
 };
 
 }  // namespace fulgurite::python

@@ -250,11 +250,13 @@ void number_result(Recording& r, Frame& frame) {
   if (result == nullptr) return n.fix(step->nodes);
   switch (step->kind) {
     case NumberStep::Kind::Read:
-      if (!is_number_object(result) || step->delegated) return;
+      if (!is_number_object(result) || step->delegated) return;  // (a bool is guarded)
       if (const int node = n.sink()->read(step->since, result); node >= 0) {
         take(node);
       } else if (const int whole = read_whole(n, *step, result); whole >= 0) {
         take(whole);
+      } else {
+        n.note_lost();
       }
       return;
     case NumberStep::Kind::ReadAll:

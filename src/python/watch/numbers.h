@@ -62,6 +62,10 @@ class NumberWatch {
   void carry(PyObject* object, std::vector<int> nodes);
   // A comparison that decides what the program does; false if it cannot be followed.
   bool decide(int operation, PyObject* left, PyObject* right, bool outcome);
+  // A number that was read and cannot be followed: only its value is known.
+  void note_lost() { lost_ = true; }
+  // Whether the run may be another one for each value of some number.
+  bool is_tied_to_values() const { return lost_ || (sink_ != nullptr && sink_->any_fixed()); }
   // The run is over: the objects that are numbers of the program.
   void hand_over(std::unordered_map<PyObject*, int>& objects, std::vector<PyRef>& owners);
   // The node of an operand: a number, or a constant. Converted to float if asked for; -1 if it is
@@ -70,6 +74,7 @@ class NumberWatch {
 
  private:
   NumberSink* sink_ = nullptr;
+  bool lost_ = false;
   std::unordered_map<PyObject*, int> nodes_;
   std::unordered_map<PyObject*, std::vector<int>> carriers_;
   std::vector<PyRef> owned_;

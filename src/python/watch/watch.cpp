@@ -148,8 +148,11 @@ void read_outermost_call(Recording& r, PyObject* callable, PyObject* const* args
 // to.
 // `__torch_function__` is no kernel: it runs instead of the operator.
 bool is_inside_call(const Frame& caller, const _PyInterpreterFrame* frame) {
-  if (!frame->is_entry || !caller.callee || !PyCFunction_Check(caller.callee.get())) return false;
+  if (!frame->is_entry || !caller.callee) return false;
+  const bool is_function = PyCFunction_Check(caller.callee.get());
+  if (!is_function && Py_TYPE(caller.callee.get()) != &PyMethodDescr_Type) return false;
   if (find_callee(caller.callee.get()).callee == Callee::Io) return true;
+  if (!is_function) return false;
   if (text_of(frame->f_code->co_name) == "__torch_function__") return false;
   return qualified_name(caller.callee.get()).starts_with("torch._ops.");
 }
@@ -310,7 +313,7 @@ bool watcher_supported(std::string* why_not) {
 const char* effect_kind_name(EffectKind kind) {
   static constexpr const char* kinds[] = {
       "set_attr",    "del_attr", "set_item", "del_item", "set_global", "del_global", "set_cell",
-      "tensor_attr", "mutate",   "backward", "warn",     "io",         "other"};
+      "tensor_attr", "mutate",   "backward", "warn",     "print",      "io",         "other"};
   return kinds[static_cast<size_t>(kind)];
 }
 

@@ -54,7 +54,9 @@ enum class EffectKind {
   Backward,    // runs the autograd engine, which may accumulate into the `.grad` of leaves
   Warn,        // warnings.warn; holder: the globals of the line it blames, key: which (see
                // ../warning_effect.h), value: the text
-  Io,          // print, logging, other warnings, writes to streams; value: the arguments
+  Print,       // writes text to a stream; holder: which (null: sys.stdout as it is then), key:
+               // whether it flushes, value: the text
+  Io,          // logging, other warnings and writes to streams; value: the arguments
   Other,
 };
 

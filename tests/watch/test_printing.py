@@ -1,0 +1,279 @@
+"""What a call prints is printed again by each call that a program serves, to the stream as it is then."""
+
+import contextlib
+import io
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import fulgurite as fg
+
+
+def printed(f, *calls):
+    """The text of each call, and whether a program served it."""
+    texts, served = [], []
+    for args in calls:
+        hits = fg.cache_hits(f) if hasattr(f, "__wrapped__") or "fulgurite" in repr(f) else 0
+        with contextlib.redirect_stdout(io.StringIO()) as stream:
+            f(*args)
+        texts.append(stream.getvalue())
+        served.append(fg.cache_hits(f) - hits if "fulgurite" in repr(f) else 0)
+    return texts, served
+
+
+def keyword_arguments(x):
+    print("a", 1, 2.5, None, True, sep=", ", end="!\n", flush=True)
+    return x + 1
+
+
+def by_dict(x):
+    print(*("a", "b"), **{"sep": "-", "end": ""})
+    return x + 1
+
+
+def shapes(x):
+    print("forward", tuple(x.shape), x.dtype, x.shape, [x.dim(), {"n": x.shape[0]}])
+    return x + 1
+
+
+def several(x):
+    print()
+    print("")
+    for i in range(3):
+        print(i, end=" ")
+    return x + 1
+
+
+def formatted(x):
+    print(f"{x.shape[0]:>4}|{'%d' % x.dim()}|{x.dtype!r}")
+    return x * 2
+
+
+def to_stream(x):
+    sys.stdout.write("direct\n")
+    sys.stdout.flush()
+    return x * 2
+
+
+def unicode(x):
+    print("Grüße, 世界")
+    return x * 2
+
+
+def in_a_branch(x):
+    if x.sum() > 0:
+        print("positive")
+    else:
+        print("negative")
+    return x * 2
+
+
+SERVED = {
+    f.__name__: f
+    for f in (keyword_arguments, by_dict, shapes, several, formatted, unicode, in_a_branch)
+}
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_is_printed_by_each_call(name):
+    f = SERVED[name]
+    calls = [(torch.ones(3) * s,) for s in (1, -1, 1, -1, 1)]
+    expected, _ = printed(f, *calls)
+    found, served = printed(fg.jit(f), *calls)
+    assert found == expected
+    assert served[2:] == [1, 1, 1]
+
+
+def tensor(x):
+    print(x)
+    return x + 1
+
+
+def number(x):
+    print(x.sum().item())
+    return nn.functional.relu(x) + 1
+
+
+def whole_number(x):
+    print(int(x.sum()))
+    return x + 1
+
+
+def text_of_a_number(x):
+    s = f"{x.mean().item():.3f}"
+    y = x + 1
+    print(s)
+    return y
+
+
+@pytest.mark.parametrize("f", [tensor, number, whole_number, text_of_a_number])
+def test_what_depends_on_data_is_left_to_eager(f):
+    calls = [(torch.arange(3.0) + i,) for i in range(6)]
+    compiled = fg.jit(f)
+    assert printed(compiled, *calls)[0] == printed(f, *calls)[0]
+    assert fg.cache_hits(compiled) == 0 and not fg.programs(compiled)
+    assert {r.code for r in fg.fallbacks(compiled)} == {"FG-201", "FG-209"}
+
+
+def test_a_step_that_is_printed_now_and_then():
+    net = nn.Linear(3, 1)
+
+    def step(x, i):
+        y = net(x)
+        if i % 5 == 0:
+            print("step", i)
+        return y
+
+    compiled = fg.jit(step)
+    calls = [(torch.ones(2, 3), i) for i in range(30)]
+    found, served = printed(compiled, *calls)
+    assert found == printed(step, *calls)[0]
+    assert sum(served) >= 20, fg.fallbacks(compiled)
+
+
+def test_capture_of_pytest(capsys):
+    f = fg.jit(shapes)
+    for _ in range(4):
+        f(torch.ones(2))
+    out = capsys.readouterr().out
+    assert out.count("forward (2,)") == 4 and fg.cache_hits(f) == 3
+
+
+def test_file_descriptors(capfd):
+    f = fg.jit(to_stream)
+    g = fg.jit(lambda x: (print("warned", file=sys.stderr), x + 1)[1])
+    for _ in range(4):
+        f(torch.ones(2))
+        g(torch.ones(2))
+    out, err = capfd.readouterr()
+    assert out == "direct\n" * 4 and err == "warned\n" * 4
+    assert fg.cache_hits(f) == 3 and fg.cache_hits(g) == 3
+
+
+class Loud(io.StringIO):
+    """Python code that sees each write, in order with the rest of the program."""
+
+    def __init__(self, log):
+        super().__init__()
+        self.log = log
+
+    def write(self, text):
+        self.log.append(text)
+        return super().write(text)
+
+
+def test_a_stream_of_the_users_runs_in_order(monkeypatch):
+    log = []
+
+    def f(x):
+        print("before", len(log))
+        return x + len(log)
+
+    compiled = fg.jit(f)
+    monkeypatch.setattr(sys, "stdout", Loud(log))
+    for _ in range(5):
+        before = len(log)
+        assert compiled(torch.zeros(1)).item() == len(log) and len(log) > before
+    assert fg.cache_hits(compiled) == 0
+
+
+def test_a_stream_of_the_users_put_in_later(monkeypatch):
+    log = []
+
+    def f(x):
+        print("text")
+        return x + len(log)
+
+    compiled = fg.jit(f)
+    for _ in range(3):
+        assert compiled(torch.zeros(1)).item() == 0
+    assert fg.cache_hits(compiled) == 2
+    monkeypatch.setattr(sys, "stdout", Loud(log))
+    for _ in range(3):
+        assert compiled(torch.zeros(1)).item() == len(log) > 0
+
+
+def test_a_write_method_on_the_stream_itself(capsys):
+    seen = []
+    f = fg.jit(lambda x: (print("text"), x + len(seen))[1])
+    for _ in range(3):
+        f(torch.zeros(1))
+    hits = fg.cache_hits(f)
+    stream = io.TextIOWrapper(io.BytesIO(), write_through=True)
+    stream.write = seen.append
+    with contextlib.redirect_stdout(stream):
+        for _ in range(2):
+            assert f(torch.zeros(1)).item() == len(seen) > 0
+    assert fg.cache_hits(f) == hits
+
+
+def test_nothing_is_printed_by_a_run_that_is_abandoned():
+    def f(x):
+        print("run")
+        if x.sum() > 0:
+            return x + 1
+        return x - 1
+
+    compiled = fg.jit(f)
+    calls = [(torch.ones(2) * s,) for s in (1, 1, -1, 1, -1, -1)]
+    found, _ = printed(compiled, *calls)
+    assert found == ["run\n"] * 6
+
+
+def test_no_stream_and_a_closed_one(monkeypatch):
+    f = fg.jit(lambda x: (print("text"), x + 1)[1])
+    for _ in range(3):
+        f(torch.ones(2))
+    monkeypatch.setattr(sys, "stdout", None)
+    assert torch.equal(f(torch.ones(2)), torch.ones(2) * 2)
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stdout", closed)
+    with pytest.raises(ValueError, match="closed"):
+        f(torch.ones(2))
+
+
+def test_text_that_the_stream_cannot_take():
+    f = fg.jit(lambda x: (print("ü"), x + 1)[1])
+    for _ in range(3):
+        with contextlib.redirect_stdout(io.StringIO()):
+            f(torch.ones(2))
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="ascii")):
+        with pytest.raises(UnicodeEncodeError):
+            f(torch.ones(2))
+
+
+def test_values_that_are_printed_are_guarded():
+    class Config:
+        name = "a"
+
+    config = Config()
+    f = fg.jit(lambda x: (print(config.name, config.sizes), x + 1)[1])
+    config.sizes = [1, 2]
+    texts = []
+    for name, sizes in (("a", [1, 2]), ("a", [1, 2]), ("b", [1, 2]), ("b", [1, 3]), ("b", [1, 3])):
+        config.name, config.sizes = name, sizes
+        texts += printed(f, (torch.ones(2),))[0]
+    assert texts == ["a [1, 2]\n", "a [1, 2]\n", "b [1, 2]\n", "b [1, 3]\n", "b [1, 3]\n"]
+
+
+def test_a_module_that_prints_is_one_part():
+    class Net(nn.Module):
+        def forward(self, x):
+            print("Net.forward")
+            return x.sin() * 2
+
+    net = Net()
+
+    def f(x):
+        y = net(x)
+        print(y.sum())
+        return y
+
+    compiled = fg.jit(f)
+    calls = [(torch.ones(2) * i,) for i in range(12)]
+    assert printed(compiled, *calls)[0] == printed(f, *calls)[0]
+    (part,) = fg.parts(compiled)
+    assert fg.cache_hits(part) >= 3
