@@ -499,3 +499,18 @@ def test_one_item_of_a_dict_that_holds_other_numbers():
             expected = n * 0.5
             assert d == {"n": n, "last": expected}
         assert fg.cache_hits(f) >= 5, (fg.fallbacks(f), fg.recompiles(f))
+
+
+def test_objects_whose_text_c_code_makes():
+    def namespace(x):
+        space = types.SimpleNamespace()
+        space.n = x.sum().item()
+        return x + 1, repr(space), space == types.SimpleNamespace(n=3.0)
+
+    def exception(x):
+        e = ValueError()
+        e.args = (x.sum().item(),)
+        return x + 1, str(e)
+
+    for f in (namespace, exception):
+        same_as_eager(f, [(torch.ones(3) * i,) for i in (1, 1, 2, 2, 1, 3)])

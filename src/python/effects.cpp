@@ -33,14 +33,29 @@ PyObject* stream_of(const Locator& where) {
 
 bool will_print(const Locator& where, PyObject* text) {
   PyObject* stream = stream_of(where);
-  if (stream == nullptr || text == nullptr) return false;
+  if (stream == nullptr) return false;
   return stream == Py_None || (is_plain_stream(stream) && can_write(stream, text));
 }
 
-bool print_text(PyObject* stream, PyObject* text, bool flush) {
+// The pieces in one text: a new reference, or nullptr with an exception set.
+PyRef joined(PyObject* pieces) {
+  PyRef text = PyRef::steal(PyUnicode_FromString(""));
+  for (Py_ssize_t i = 0; text && i < PyTuple_GET_SIZE(pieces); ++i) {
+    PyRef piece = PyRef::borrow(PyTuple_GET_ITEM(pieces, i));
+    if (PyTuple_Check(piece.get()))
+      piece = PyRef::steal(
+          PyObject_Format(PyTuple_GET_ITEM(piece.get(), 0), PyTuple_GET_ITEM(piece.get(), 1)));
+    text = piece ? PyRef::steal(PyUnicode_Concat(text.get(), piece.get())) : PyRef();
+  }
+  return text;
+}
+
+bool print_text(PyObject* stream, PyObject* pieces, bool flush) {
   if (stream == Py_None) return true;
-  if (PyUnicode_GET_LENGTH(text) > 0 &&
-      !PyRef::steal(PyObject_CallMethod(stream, "write", "O", text)))
+  const PyRef text = joined(pieces);
+  if (!text) return false;
+  if (PyUnicode_GET_LENGTH(text.get()) > 0 &&
+      !PyRef::steal(PyObject_CallMethod(stream, "write", "O", text.get())))
     return false;
   return !flush || static_cast<bool>(PyRef::steal(PyObject_CallMethod(stream, "flush", nullptr)));
 }
@@ -161,6 +176,11 @@ struct Effects::Maker {
     if (e.holder) stream = finder.locate(e.holder.get());
     if (e.holder && stream.kind != Locator::Kind::Fixed)
       refuse(e, "the stream could not be found again in the next call");
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(e.value.get()); ++i) {
+      PyObject* piece = PyTuple_GET_ITEM(e.value.get(), i);
+      if (PyTuple_Check(piece) && !finder.is_number(PyTuple_GET_ITEM(piece, 0)))
+        refuse(e, "it prints a number of which the program uses more than its value as a number");
+    }
     out.steps_.push_back(
         {Step::Kind::Print, std::move(stream), e.key, value(e, e.value.get()), e.text});
   }
@@ -260,7 +280,7 @@ bool Effects::prepare(const GuardProgram& guards, PyObject* const* args, size_t 
       continue;
     }
     if (step.kind == Step::Kind::Print) {
-      if (!will_print(where, recipe_.constant(step.value))) return false;
+      if (!will_print(where, PyTuple_GET_ITEM(step.key.get(), 1))) return false;
       continue;
     }
     PyRef object = PyRef::steal(where.find(args, slots));
@@ -312,7 +332,7 @@ bool Effects::write(const Step& step, PyObject* o, PyObject* value) const {
     case Step::Kind::Warn:
       return give_warning(o, step.key.get(), value);
     case Step::Kind::Print:
-      return print_text(o, value, step.key.get() == Py_True);
+      return print_text(o, value, PyTuple_GET_ITEM(step.key.get(), 0) == Py_True);
     case Step::Kind::WriteAll:
       if (PyList_Check(o)) return PyList_SetSlice(o, 0, PyList_GET_SIZE(o), value) == 0;
       PyDict_Clear(o);

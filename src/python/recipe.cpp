@@ -76,11 +76,6 @@ int Recipe::add_constant(PyObject* o) {
   return push(std::move(n), nullptr);
 }
 
-PyObject* Recipe::constant(int node) const {
-  const RecipeNode& n = nodes_[static_cast<size_t>(node)];
-  return n.kind == Kind::Constant ? n.object.get() : nullptr;
-}
-
 void Recipe::finish() {
   numbers_of_.clear();
   keep_.clear();

@@ -86,8 +86,6 @@ class Recipe {
   void finish();
   // As Python with $0, $1, ... for tensors; "" if it has no literal form.
   std::string expression(int node) const;
-  // The constant at a node, borrowed; null if it is none.
-  PyObject* constant(int node) const;
   int traverse(visitproc visit, void* arg) const;
 
   // The values of one call.

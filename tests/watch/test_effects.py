@@ -47,7 +47,7 @@ EFFECTS = [
     ("import os\ndef f(): os.environ['RSX'] = '5'", None),
     ("def mk():\n    n = 0\n    def f():\n        nonlocal n\n        n += 1\n    return f\nf = mk()",
      [("set_cell", "sets the outer variable n")]),
-    ("def f(): print(end='')", [("io", "calls builtins.print")]),
+    ("def f(): print(end='')", [("print", "calls builtins.print")]),
     ("import logging\nlog = logging.getLogger('fulgurite.test')\nlog.addHandler(logging.NullHandler())\n"
      "log.propagate = False\nlog.isEnabledFor(40)\ndef f(): log.error('x')", [("io", "calls logging.Logger._log")]),
     ("import warnings\nwarnings.simplefilter('ignore')\ndef f(): warnings.warn('x')",

@@ -86,14 +86,73 @@ def test_is_printed_by_each_call(name):
     assert served[2:] == [1, 1, 1]
 
 
-def tensor(x):
-    print(x)
-    return x + 1
-
-
 def number(x):
     print(x.sum().item())
     return nn.functional.relu(x) + 1
+
+
+def formatted_number(x):
+    print(f"loss {x.mean().item():.3f}, {len(x)} elements,", x.sum().item() * 2, "in all", sep="|")
+    return x + 1
+
+
+def kept_text(x):
+    first = f"{x.sum().item()!r}"
+    line = f"<{x.max().item():>8.2f}>"
+    pair = (first, f"{x.sum().item():e} and {x.dim()}")
+    y = x * 2
+    print(line, pair[1])
+    return y
+
+
+def width(x):
+    print(f"{x.sum().item():{4 + x.dim()}.1f}")
+    return x + 1
+
+
+def digit(x):
+    for i in range(3):
+        print(f"{i}{int(x.numel())}")
+    return x + 1
+
+
+NUMBERS = [number, formatted_number, kept_text, width, digit]
+
+
+@pytest.mark.parametrize("f", NUMBERS)
+def test_numbers_of_the_data(f):
+    calls = [(torch.arange(3.0) * (i - 2.5) + i / 3,) for i in range(8)]
+    compiled = fg.jit(f)
+    assert printed(compiled, *calls)[0] == printed(f, *calls)[0]
+    assert fg.cache_hits(compiled) >= 6, fg.fallbacks(compiled)
+
+
+class Loop:
+    def __init__(self):
+        self.n = 0
+        self.total = 0.0
+
+
+def test_counters():
+    def step(state, x):
+        state.n += 1
+        state.total += x.sum().item()
+        print(f"step {state.n}: {state.total / state.n:.4f}")
+        return x * 2
+
+    compiled = fg.jit(step)
+    states = Loop(), Loop()
+    for i in range(14):
+        x = torch.arange(3.0) * i
+        a, _ = printed(compiled, (states[0], x))
+        b, _ = printed(step, (states[1], x))
+        assert a == b and vars(states[0]) == vars(states[1])
+    assert fg.cache_hits(compiled) >= 10, (fg.fallbacks(compiled), fg.recompiles(compiled))
+
+
+def tensor(x):
+    print(x)
+    return x + 1
 
 
 def whole_number(x):
@@ -101,20 +160,75 @@ def whole_number(x):
     return x + 1
 
 
-def text_of_a_number(x):
-    s = f"{x.mean().item():.3f}"
-    y = x + 1
-    print(s)
-    return y
+def joined(x):
+    print("loss " + f"{x.sum().item():.2f}")
+    return x + 1
 
 
-@pytest.mark.parametrize("f", [tensor, number, whole_number, text_of_a_number])
-def test_what_depends_on_data_is_left_to_eager(f):
-    calls = [(torch.arange(3.0) + i,) for i in range(6)]
+def rounded(x):
+    print(round(x.sum().item(), 2))
+    return x + 1
+
+
+def in_a_list(x):
+    print([x.sum().item()])
+    return x + 1
+
+
+def used_later(x):
+    n = x.sum().item()
+    print(f"{n:.1f}")
+    return x + len(str(n))
+
+
+@pytest.mark.parametrize("f", [tensor, whole_number, joined, rounded, in_a_list, used_later])
+def test_other_text_of_the_data_is_left_to_eager(f):
+    calls = [(torch.arange(3.0) + i / 3,) for i in range(6)]
     compiled = fg.jit(f)
     assert printed(compiled, *calls)[0] == printed(f, *calls)[0]
     assert fg.cache_hits(compiled) == 0 and not fg.programs(compiled)
     assert {r.code for r in fg.fallbacks(compiled)} == {"FG-201", "FG-209"}
+
+
+def look(expression):
+    space = {"names": {}, "keep": []}
+    exec(
+        "def f(x):\n    n = x.sum().item()\n    s = f'{n}'\n    t = f'a{n:.1f}b'\n    "
+        + expression
+        + "\n    return x + 1, r\n",
+        space,
+    )
+    return space["f"], space
+
+
+LOOKS = [
+    "r = s", "r = [t]", "r = len(s)", "r = s[0]", "r = list(s)", "a, *r = t", "r = [*t]", "r = {s: 1}",
+    "r = s == '3.0'", "r = 'a' in t", "r = s + t", "r = '%s' % s", "r = f'{s}!'", "r = f'{s:>9}'",
+    "r = 1 if s > '3' else 2", "r = s.replace('.', ',')", "r = ''.join([s, t])", "r = [c for c in s]",
+    "r = hash(s)", "r = str(s)", "r = repr(t)", "r = float(s)", "r = sorted(t)", "r = max(s, t)",
+    "r = list(zip(s, t))", "r = (lambda *a: len(a))(*s)", "r = dict(a=s)", "keep.append(s); r = keep[-1]",
+    "names['k'] = t; r = names", "names[s] = 1; r = list(names)", "r = isinstance(s, str)", "r = not s",
+    "print(s); keep.append(s); r = None", "print(*[s]); r = t", "print(t, s); r = s", "r = (c for c in (s,)).__next__",
+    "r = s.encode()", "r = slice(s)", "r = {s, 'q'} == {'3.0', 'q'}", "r = f'{n:.2f}' if n > 4 else 'less'",
+    "r = (lambda: s)", "r = type('C', (), {'v': 1})().__class__.__name__ + s", "r = s.__len__()",
+    "import operator; r = operator.getitem(s, 0)", "r = getattr(s, 'upper')()", "r = s.split('.')",
+    "r = '{}'.format(s)", "r = int(s.split('.')[0])", "r = s * 2", "r = bool(s) and t", "r = next(iter(t))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", LOOKS)
+def test_whoever_looks_at_a_text_gets_this_one(expression):
+    """Texts with numbers in them are only put together and printed; anything else is guarded, or not compiled."""
+    (f, space), (g, other) = look(expression), look(expression)
+    compiled = fg.jit(f)
+    for i in range(6):
+        x = torch.ones(3) * (i % 3 + 1)
+        (a, r), (b, expected) = compiled(x), g(x)
+        assert torch.equal(a, b)
+        if callable(r):
+            r, expected = r(), expected()
+        assert r == expected and type(r) is type(expected)
+        assert space["names"] == other["names"] and space["keep"] == other["keep"]
 
 
 def test_a_step_that_is_printed_now_and_then():

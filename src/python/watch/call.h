@@ -28,6 +28,8 @@ class Call {
   bool call_partial();
   bool call_lru_cache();
   void numbers(const CalleeModel& model);
+  bool looks_at_text(Callee callee) const;
+  bool prints_numbers(size_t count) const;
   bool number_calculation(const std::string& called);
   bool number_choice(int operation);
   bool number_extreme(int operation, PyObject* const* items, Py_ssize_t count);
@@ -68,7 +70,7 @@ class Call {
   bool warn();
   bool prints();
   bool print_options(PyObject* (&options)[4]) const;
-  void writes_text(PyObject* stream, PyObject* text, bool flush);
+  void writes_text(PyObject* stream, const std::vector<PyRef>& pieces, PyObject* text, bool flush);
   bool warning_arguments(PyObject*& message, PyObject*& category, Py_ssize_t& stacklevel) const;
   bool reads_elements();
   bool accumulates() const;

@@ -128,8 +128,8 @@ void Call::numbers(const CalleeModel& model) {
     n.collect(arguments_.keywords, nodes);
   }
   if (nodes.empty() && model.callee == Callee::Op) return tensor_use();
-  if (nodes.empty()) return;
-  if (frame_.frame == nullptr) return n.fix(nodes);
+  if (nodes.empty() || prints_numbers(nodes.size())) return;
+  if (frame_.frame == nullptr || looks_at_text(model.callee)) return n.fix(nodes);
   // An instance of a Python class: its __new__ and __init__ are watched, and object's look at
   // nothing.
   if (model.callee == Callee::Free && PyType_Check(callee_) &&
@@ -156,6 +156,16 @@ void Call::numbers(const CalleeModel& model) {
   // An exact float as it is.
   if (called == "float" && a_.size() == 1 && PyFloat_CheckExact(a_[0])) return;
   n.fix(nodes);
+}
+
+// A text with numbers in it may be stored, and nothing else.
+bool Call::looks_at_text(Callee callee) const {
+  const bool stores = callee == Callee::SetItem || callee == Callee::SetAttr ||
+                      callee == Callee::SetDefault || callee == Callee::GradFunction ||
+                      name() == "list.append";
+  for (size_t i = 0; i < a_.size(); ++i)
+    if (a_[i] && r_.numbers.is_text(a_[i]) && (!stores || i == 0)) return true;
+  return false;
 }
 
 bool Call::number_calculation(const std::string& called) {

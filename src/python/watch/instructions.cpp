@@ -521,7 +521,18 @@ class Step {
     CallArguments arguments{{top_ - argument_, top_}, frame_.keyword_names, nullptr};
     if (count > argument_) arguments.values.insert(arguments.values.begin(), peek(argument_ + 1));
     frame_.keyword_names = nullptr;
+    if (r_.numbers.any()) hand_out_copies(callee);
     on_call(r_, frame_, callee, std::move(arguments));
+  }
+
+  // Streams may keep what is printed; a text with numbers that somebody has when the call is over
+  // is one that was stored.
+  void hand_out_copies(PyObject* callee) {
+    if (!PyCFunction_Check(callee) || qualified_name(callee) != "builtins.print") return;
+    for (PyObject** place = top_ - argument_; place != top_; ++place) {
+      PyRef copy = r_.numbers.is_text(*place) ? fresh_text(*place) : PyRef();
+      if (copy) Py_SETREF(*place, copy.release());
+    }
   }
 
   void call_with_collections() {

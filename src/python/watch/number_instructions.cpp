@@ -142,6 +142,38 @@ void fix_top(Recording& r, Frame& frame, PyObject** top, int count) {
   for (int i = 1; i <= count && top - i >= bottom; ++i) r.numbers.fix_in(top[-i]);
 }
 
+// f"{n:.3f}" and what is put together of such.
+void format(Recording& r, Frame& frame, int argument, PyObject** top) {
+  NumberWatch& n = r.numbers;
+  PyObject* spec = (argument & 4) != 0 ? top[-1] : nullptr;
+  PyObject* value = top[spec != nullptr ? -2 : -1];
+  const int node = n.find(value);
+  // (str and repr of a number are its format without a specification.)
+  const bool plain = (argument & 3) == 0 || ((argument & 3) != 3 && spec == nullptr);
+  if (node < 0 || !plain || (spec != nullptr && (!PyUnicode_CheckExact(spec) || n.is_text(spec))))
+    return fix_top(r, frame, top, spec != nullptr ? 2 : 1);
+  NumberStep step{NumberStep::Kind::Text, {}};
+  step.nodes = {node};
+  PyRef none = PyRef::steal(PyUnicode_FromString(""));
+  step.pieces.push_back(PyRef::steal(PyTuple_Pack(2, value, spec != nullptr ? spec : none.get())));
+  expect(frame, std::move(step));
+}
+
+void build_string(Recording& r, Frame& frame, int count, PyObject** top) {
+  NumberWatch& n = r.numbers;
+  NumberStep step{NumberStep::Kind::Text, {}};
+  for (int i = count; i > 0; --i) {
+    n.collect(top[-i], step.nodes);
+    for (PyRef& piece : n.pieces_of(top[-i])) step.pieces.push_back(std::move(piece));
+  }
+  if (!step.nodes.empty()) expect(frame, std::move(step));
+}
+
+// An instruction that takes apart, counts or asks for what is on top.
+void fix_text(Recording& r, PyObject* object) {
+  if (r.numbers.is_text(object)) r.numbers.fix_in(object);
+}
+
 }  // namespace
 
 void number_instruction(Recording& r, Frame& frame, int opcode, int argument, PyObject** top) {
@@ -162,8 +194,21 @@ void number_instruction(Recording& r, Frame& frame, int opcode, int argument, Py
     case JUMP_IF_TRUE_OR_POP:
     case JUMP_IF_FALSE_OR_POP:
     case UNARY_NOT:
+      fix_text(r, peek(1));
       return truth(r, peek(1));
+    case FORMAT_VALUE:
+      return format(r, frame, argument, top);
+    case BUILD_STRING:
+      return build_string(r, frame, argument, top);
+    case LIST_EXTEND:
+    case UNPACK_SEQUENCE:
+    case UNPACK_EX:
+    case GET_LEN:
+      return fix_text(r, peek(1));
+    case CALL_FUNCTION_EX:
+      return fix_text(r, peek(1 + (argument & 1)));
     case BINARY_SUBSCR:
+      fix_text(r, peek(2));
       return n.fix_in(peek(1));  // the key
     case STORE_SUBSCR:
       n.fix_in(peek(1));
@@ -178,6 +223,7 @@ void number_instruction(Recording& r, Frame& frame, int opcode, int argument, Py
       return;
     case GET_ITER:
     case GET_YIELD_FROM_ITER: {
+      fix_text(r, peek(1));
       NumberStep step{NumberStep::Kind::Carry, {}};
       n.collect(peek(1), step.nodes);
       if (!step.nodes.empty()) expect(frame, std::move(step));
@@ -199,7 +245,6 @@ void number_instruction(Recording& r, Frame& frame, int opcode, int argument, Py
       return fix_top(r, frame, top, argument);
     // These only move what is on the stack; calls are looked at where they are modelled.
     case CALL:
-    case CALL_FUNCTION_EX:
     case PRECALL:
     case KW_NAMES:
     case NOP:
@@ -233,18 +278,14 @@ void number_instruction(Recording& r, Frame& frame, int opcode, int argument, Py
     case BUILD_CONST_KEY_MAP:
     case BUILD_SLICE:
     case LIST_APPEND:
-    case LIST_EXTEND:
     case LIST_TO_TUPLE:
     case DICT_MERGE:
     case DICT_UPDATE:
-    case UNPACK_SEQUENCE:
-    case UNPACK_EX:
     case FOR_ITER:
     case SEND:
     case YIELD_VALUE:
     case RETURN_VALUE:
     case RETURN_GENERATOR:
-    case GET_LEN:
     case JUMP_FORWARD:
     case JUMP_BACKWARD:
     case JUMP_BACKWARD_NO_INTERRUPT:

@@ -62,6 +62,12 @@ void NumberWatch::collect(PyObject* object, std::vector<int>& nodes, int depth) 
   } else if (PySlice_Check(object)) {
     auto* slice = reinterpret_cast<PySliceObject*>(object);
     for (PyObject* part : {slice->start, slice->stop, slice->step}) collect(part, nodes, depth + 1);
+  } else if (PyExceptionInstance_Check(object)) {
+    collect(reinterpret_cast<PyBaseExceptionObject*>(object)->args, nodes, depth + 1);
+  } else if (known_types().simple_namespace &&
+             PyType_IsSubtype(Py_TYPE(object), known_types().simple_namespace)) {
+    PyObject** attributes = _PyObject_GetDictPtr(object);
+    collect(attributes != nullptr ? *attributes : nullptr, nodes, depth + 1);
   } else if (PyMethod_Check(object)) {
     collect(PyMethod_GET_SELF(object), nodes, depth + 1);
   } else if (PyCFunction_Check(object)) {
@@ -300,6 +306,15 @@ void number_result(Recording& r, Frame& frame) {
       // What holds numbers and cannot be looked into. None, True or a method hold none.
       if (PyIter_Check(result)) n.carry(result, std::move(step->nodes));
       return;
+    case NumberStep::Kind::Text: {
+      PyRef fresh = PyUnicode_CheckExact(result) && !step->delegated ? fresh_text(result) : PyRef();
+      if (!fresh) return n.fix(step->nodes);
+      n.track_text(fresh.get(), std::move(step->nodes), std::move(step->pieces));
+      PyObject* old = *place;
+      *place = fresh.release();
+      Py_DECREF(old);
+      return;
+    }
     case NumberStep::Kind::Source:
       if (result != step->source || step->delegated) return n.fix(step->nodes);
       if (!PyTuple_CheckExact(result)) return replace(step->nodes[0]);

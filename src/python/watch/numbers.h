@@ -35,6 +35,7 @@ struct NumberStep {
     Decide,      // a comparison
     Carry,       // an opaque object that holds numbers now
     Source,      // a number from outside, or a tuple of some
+    Text,        // a str with numbers in it
   } kind;
   NumberMark since;
   std::vector<NumberInCall> places{};  // Use, UseTensors
@@ -43,6 +44,7 @@ struct NumberStep {
   PyObject* source = nullptr;          // Source: the object that is expected
   bool delegated = false;              // a Python function was called in between
   std::vector<PyRef> tensors{};        // ReadAll, UseTensors
+  std::vector<PyRef> pieces{};         // Text
 };
 
 class NumberWatch {
@@ -60,6 +62,14 @@ class NumberWatch {
   // From now on `object` is this number. It is owned.
   void track(PyObject* object, int node);
   void carry(PyObject* object, std::vector<int> nodes);
+  // From now on `text` is what its pieces give: a str, or a tuple of a number and how it is
+  // formatted. It may be put together with others, moved and printed.
+  void track_text(PyObject* text, std::vector<int> nodes, std::vector<PyRef> pieces);
+  bool is_text(PyObject* object) const { return texts_.count(object) != 0; }
+  // What the text of an object consists of; a number is one piece.
+  std::vector<PyRef> pieces_of(PyObject* object) const;
+  // The run is over: texts that somebody still has are fixed.
+  void fix_escaped_texts();
   // A comparison that decides what the program does; false if it cannot be followed.
   bool decide(int operation, PyObject* left, PyObject* right, bool outcome);
   // A number that was read and cannot be followed: only its value is known.
@@ -77,12 +87,15 @@ class NumberWatch {
   bool lost_ = false;
   std::unordered_map<PyObject*, int> nodes_;
   std::unordered_map<PyObject*, std::vector<int>> carriers_;
+  std::unordered_map<PyObject*, std::vector<PyRef>> texts_;
   std::vector<PyRef> owned_;
 };
 
 bool is_number_object(PyObject* object);  // exactly a float, or an int of 64 bits
 // A new object of the same value that nobody else has.
 PyRef fresh_number(PyObject* number);
+
+PyRef fresh_text(PyObject* text);
 
 // Before the instruction runs; `top` is one past the top of the stack. Calls are seen by Call.
 void number_instruction(Recording& r, Frame& frame, int opcode, int argument, PyObject** top);

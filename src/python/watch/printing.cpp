@@ -1,9 +1,11 @@
-// `print(...)` of what is the same in every call, and `write(text)` and `flush()` of text streams:
-// each call that the program serves writes the same text again, to the stream as it is then.
+// `print(...)` of what is the same in every call and of the program's numbers, and `write(text)`
+// and `flush()` of text streams: each call that the program serves writes again, to the stream as
+// it is then.
 #include "call.h"
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "streams.h"
 
@@ -29,14 +31,26 @@ bool has_fixed_text(PyObject* o, int depth = 0) {
   return is_value(o) && std::string_view(Py_TYPE(o)->tp_name).find("numpy.") != 0;
 }
 
+// What is printed: texts, and numbers with how they are formatted, in order.
 struct Printed {
-  PyRef text = PyRef::steal(PyUnicode_FromString(""));
+  std::vector<PyRef> pieces;
+  PyRef text = PyRef::steal(PyUnicode_FromString(""));  // all that is the same in every call
   bool add(PyObject* part) {
     PyRef piece = PyRef::steal(PyObject_Str(part));
     if (piece) text = PyRef::steal(PyUnicode_Concat(text.get(), piece.get()));
-    if (piece && text) return true;
+    if (piece && text) return pieces.push_back(piece), true;
     PyErr_Clear();
     return false;
+  }
+  bool add_pieces(const std::vector<PyRef>& parts) {
+    for (const PyRef& part : parts) {
+      if (PyTuple_Check(part.get())) {
+        pieces.push_back(part);
+      } else if (!add(part.get())) {
+        return false;
+      }
+    }
+    return true;
   }
 };
 
@@ -66,12 +80,17 @@ bool Call::print_options(PyObject* (&options)[4]) const {
   return true;
 }
 
-void Call::writes_text(PyObject* stream, PyObject* text, bool flush) {
-  r_.effect(EffectKind::Print, stream, flush ? Py_True : Py_False, text, "calls " + name());
+void Call::writes_text(PyObject* stream, const std::vector<PyRef>& pieces, PyObject* text,
+                       bool flush) {
+  PyRef value = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(pieces.size())));
+  for (size_t i = 0; i < pieces.size(); ++i)
+    PyTuple_SET_ITEM(value.get(), static_cast<Py_ssize_t>(i), Py_NewRef(pieces[i].get()));
+  PyRef how = PyRef::steal(PyTuple_Pack(2, flush ? Py_True : Py_False, text));
+  r_.effect(EffectKind::Print, stream, how.get(), value.get(), "calls " + name());
 }
 
-// True if it is an effect that is replayed. What depends on numbers that differ from call to call
-// would be another program for each of them: then the parts around it are compiled instead.
+// True if it is an effect that is replayed. Where the run is tied to the values of numbers, each
+// would need a program of its own: then the parts around it are compiled instead.
 bool Call::prints() {
   if (r_.numbers.is_tied_to_values()) return false;
   const std::string called = name();
@@ -80,9 +99,9 @@ bool Call::prints() {
     const bool fits = a_.size() == (flush ? 1u : 2u) && !arguments_.has_keywords() &&
                       !r_.is_born(a_[0]) && (flush || PyUnicode_CheckExact(a_[1]));
     if (!fits || !is_plain_stream(a_[0])) return false;
-    PyRef text = flush ? Printed().text : PyRef::borrow(a_[1]);
-    if (!can_write(a_[0], text.get())) return false;
-    return writes_text(a_[0], text.get(), flush), true;
+    Printed written;
+    if ((!flush && !written.add(a_[1])) || !can_write(a_[0], written.text.get())) return false;
+    return writes_text(a_[0], written.pieces, written.text.get(), flush), true;
   }
   PyObject* options[4] = {};
   if (called != "builtins.print" || !print_options(options)) return false;
@@ -101,13 +120,18 @@ bool Call::prints() {
   for (size_t i = 0; i < count; ++i) {
     PyObject* value = a_[explicit_from_ + i];
     if (i > 0 && !printed.add(options[0] ? options[0] : space.get())) return false;
-    if (!has_fixed_text(value) || !printed.add(value)) return false;
+    if (r_.numbers.is_text(value) || r_.numbers.find(value) >= 0) {
+      if (!printed.add_pieces(r_.numbers.pieces_of(value))) return false;
+    } else if (!has_fixed_text(value) || !printed.add(value)) {
+      return false;
+    }
   }
   for (PyObject* option : {options[0], options[1]})
     if (option && !PyUnicode_CheckExact(option)) return false;
   if (!printed.add(options[1] ? options[1] : newline.get())) return false;
   if (stream != Py_None && !can_write(stream, printed.text.get())) return false;
-  return writes_text(options[2], printed.text.get(), options[3] == Py_True), true;
+  writes_text(options[2], printed.pieces, printed.text.get(), options[3] == Py_True);
+  return true;
 }
 
 }  // namespace fulgurite::python::watching

@@ -306,7 +306,8 @@ void Recording::effect(EffectKind kind, PyObject* holder, PyObject* key, PyObjec
   }
   // What is stored is made again by each call (recipe.h), with the program's numbers in it.
   numbers.fix_in(key);
-  if (kind >= EffectKind::Backward || kind == EffectKind::TensorAttr) numbers.fix_in(value);
+  const bool may_vary = kind < EffectKind::Backward || kind == EffectKind::Print;
+  if (!may_vary || kind == EffectKind::TensorAttr) numbers.fix_in(value);
   // Nobody will do again what a refused run did; its values may go when the program lets them go.
   if (!refusals_.empty()) value = nullptr;
   effects_.push_back({kind, PyRef::borrow(holder), PyRef::borrow(key), PyRef::borrow(value),
@@ -408,6 +409,7 @@ void Recording::finish(Observation& out) {
   std::sort(out.tensors.begin(), out.tensors.end(),
             [](const TensorRead& a, const TensorRead& b) { return a.path < b.path; });
   drop_undone_writes();
+  numbers.fix_escaped_texts();
   hand_over_numbers(out);
   out.effects = std::move(effects_);
   out.pure_parts = std::move(pure_parts_);

@@ -55,7 +55,8 @@ enum class EffectKind {
   Warn,        // warnings.warn; holder: the globals of the line it blames, key: which (see
                // ../warning_effect.h), value: the text
   Print,       // writes text to a stream; holder: which (null: sys.stdout as it is then), key:
-               // whether it flushes, value: the text
+               // (whether it flushes, the text without numbers), value: texts, and tuples of a
+               // number and its format, in order
   Io,          // logging, other warnings and writes to streams; value: the arguments
   Other,
 };
