@@ -22,6 +22,7 @@ class Call {
   // What is called.
   CalleeModel find();
   CalleeModel find_pybind_method();
+  CalleeModel find_cython_function();
   CalleeModel construction(PyTypeObject* type);
   bool handle_objects();
   bool is_ours(PyTypeObject* type) const;

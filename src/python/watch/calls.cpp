@@ -138,7 +138,20 @@ CalleeModel Call::find() {
   }
   CalleeModel listed = find_callee(callee_);
   if (listed.callee == Callee::Unknown) listed = find_pybind_method();
+  if (listed.callee == Callee::Unknown) listed = find_cython_function();
   return listed;
+}
+
+// Cython's functions (numpy.random) only say themselves what they are called: enough for a reason.
+CalleeModel Call::find_cython_function() {
+  if (std::string_view(Py_TYPE(callee_)->tp_name).find("cython_function") == std::string_view::npos)
+    return {};
+  PyRef module = PyRef::steal(PyObject_GetAttrString(callee_, "__module__"));
+  PyRef qualname = PyRef::steal(PyObject_GetAttrString(callee_, "__qualname__"));
+  if (!module || !qualname) PyErr_Clear();
+  CalleeModel named =
+      find_callee_by_name(text_of(module.get()) + "." + text_of(qualname.get()));
+  return named.callee == Callee::Refuse ? named : CalleeModel{};
 }
 
 // pybind11's methods know their module but not their class.
