@@ -346,11 +346,11 @@ void Recording::write_attribute(PyObject* object, PyObject* name, PyObject* valu
   PyObject* dict = PyModule_Check(object) ? reinterpret_cast<ModuleObject*>(object)->dict
                    : PyType_Check(object) ? nullptr
                                           : instance_dict(object);
-  if (dict && is_no_change(dict_lookup(dict, name, nullptr), value) && name != names().class_) {
+  if (dict && name != names().class_ && is_no_change(dict_lookup(dict, name, nullptr), value)) {
     if (!PyModule_Check(object) && !has_fact(FactKind::InstanceDict, object, nullptr)) {
       add_fact(FactKind::InstanceDict, object, nullptr, dict, MatchBy::Identity);
     }
-    read_dict(dict, name);  // what makes it no change
+    stores_the_same(dict, name, value);
     return;
   }
   if (PyModule_Check(object)) {

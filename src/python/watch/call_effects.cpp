@@ -266,8 +266,7 @@ bool Call::changes_nothing(PyObject* container, PyObject* item) {
 void Call::drop_no_changes(PyObject* dict, PyObject* changes, std::vector<PyObject*>& keys) {
   std::erase_if(keys, [&](PyObject* key) {
     PyObject* value = dict_lookup(changes, key, nullptr);
-    if (!r_.is_no_change(dict_lookup(dict, key, nullptr), value)) return false;
-    r_.read_dict(dict, key);
+    if (!r_.stores_the_same(dict, key, value)) return false;
     PyDict_DelItem(changes, key);
     return true;
   });

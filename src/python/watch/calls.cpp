@@ -149,8 +149,7 @@ CalleeModel Call::find_cython_function() {
   PyRef module = PyRef::steal(PyObject_GetAttrString(callee_, "__module__"));
   PyRef qualname = PyRef::steal(PyObject_GetAttrString(callee_, "__qualname__"));
   if (!module || !qualname) PyErr_Clear();
-  CalleeModel named =
-      find_callee_by_name(text_of(module.get()) + "." + text_of(qualname.get()));
+  CalleeModel named = find_callee_by_name(text_of(module.get()) + "." + text_of(qualname.get()));
   return named.callee == Callee::Refuse ? named : CalleeModel{};
 }
 

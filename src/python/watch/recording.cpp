@@ -269,7 +269,7 @@ void Recording::see_dict(PyObject* dict) {
 
 bool Recording::changed_unseen(PyObject* dict) const {
   return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag > base_tag(dict) &&
-         !partly_written_.count(dict) && !all_written_.count(dict);
+         !partly_written_.count(dict) && !all_written_.count(dict) && !rewritten_.count(dict);
 }
 
 bool Recording::was_written(PyObject* container, PyObject* key) const {

@@ -143,6 +143,8 @@ class Recording {
   void grad_access(PyObject* tensor);  // before `.grad` is read or set
   // Whether storing `value` where `current` is leaves everything as it was.
   bool is_no_change(PyObject* current, PyObject* value) const;
+  // For an item of a dict; then it is recorded what is there.
+  bool stores_the_same(PyObject* dict, PyObject* key, PyObject* value);
 
   // --- parts that could be compiled on their own
   void begin_part(Frame& frame);
@@ -231,6 +233,7 @@ class Recording {
   std::unordered_set<Key, KeyHash> written_;
   std::unordered_set<PyObject*> partly_written_;  // containers with some write
   std::unordered_set<PyObject*> all_written_;
+  std::unordered_set<PyObject*> rewritten_;  // dicts in which an item got an equal value
   std::unordered_set<PyTypeObject*> protocols_, operators_;
   std::vector<PyRef> kept_;
   mutable std::unordered_map<PyObject*, std::string> paths_;  // of known objects

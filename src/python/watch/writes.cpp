@@ -13,6 +13,14 @@ bool Recording::is_no_change(PyObject* current, PyObject* value) const {
   return current == value && !is_born(value);
 }
 
+bool Recording::stores_the_same(PyObject* dict, PyObject* key, PyObject* value) {
+  PyObject* current = dict_lookup(dict, key, nullptr);
+  if (!is_no_change(current, value)) return false;
+  read_dict(dict, key);                           // what makes it no change
+  if (current != value) rewritten_.insert(dict);  // whose tag moves all the same
+  return true;
+}
+
 // `container[key] = value`, or its deletion if `value` is null. A list is recorded as a whole
 // before its first change, so that later reads of it follow from that and from the program itself.
 void Recording::write_item(PyObject* container, PyObject* key, PyObject* value) {
@@ -26,10 +34,7 @@ void Recording::write_item(PyObject* container, PyObject* key, PyObject* value) 
     // The position of a new key is that of the insertion; whether it was there is part of the
     // state.
     if (!value) read_dict(container, key);
-    if (is_no_change(dict_lookup(container, key, nullptr), value)) {
-      read_dict(container, key);  // what makes it no change
-      return;
-    }
+    if (stores_the_same(container, key, value)) return;
     mark_written(container, key);
   } else {
     read_all(container);
@@ -69,10 +74,7 @@ void Recording::drop_undone_writes() {
 
 void Recording::write_global(PyObject* globals, PyObject* name, PyObject* value) {
   if (is_born(globals)) return;
-  if (PyDict_Check(globals) && is_no_change(dict_lookup(globals, name, nullptr), value)) {
-    read_dict(globals, name);
-    return;
-  }
+  if (PyDict_Check(globals) && stores_the_same(globals, name, value)) return;
   if (!value && PyDict_Check(globals)) read_dict(globals, name);  // that it was there
   mark_written(globals, name);
   effect(value ? EffectKind::SetGlobal : EffectKind::DelGlobal, globals, name, value,
