@@ -15,7 +15,7 @@ REFUSED = [
     ("random", "import random\ndef f(): return random.random()", "random numbers"),
     ("random seed", "import random\ndef f(): random.seed(1)", "random numbers"),
     ("random choice", "import random\ndef f(): return random.choice([1, 2])", "random numbers"),
-    ("numpy random", "import numpy as np, numpy.random\ndef f(): return np.random.rand()", "not audited"),
+    ("numpy random", "import numpy as np, numpy.random\ndef f(): return np.random.rand()", "random numbers"),
     ("numpy contents", "import numpy as np\na = np.ones(3)\ndef f(): return float(a.sum())", "numpy"),
     ("numpy item", "import numpy as np\na = np.ones(3)\ndef f(): return a[0]", "numpy array"),
     ("numpy store", "import numpy as np\na = np.ones(3)\ndef f(): a[0] = 5", "numpy array"),
