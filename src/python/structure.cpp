@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <unordered_map>
 
 namespace fulgurite::python {
 namespace {
@@ -174,6 +175,7 @@ void flatten(PyObject* o, std::vector<StructureNode>& nodes, std::vector<PyObjec
 struct Found {
   std::vector<PyObject*>& tensors;
   std::vector<PyObject*>& followed;
+  std::vector<PyObject*> objects{};  // whose identity the program may notice
   PyObject* other = nullptr;  // where an object differs by identity: it, and the recorded one
   PyObject* recorded = nullptr;
 };
@@ -201,6 +203,7 @@ bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at
       if (reinterpret_cast<PyObject*>(Py_TYPE(o)) != n.type.get())
         return differ("an object of the same class", short_text(o));
       found.followed.push_back(o);
+      found.objects.push_back(o);
       return true;
     case Kind::Value:
       return same_value(o, n.object.get()) || differ(repr(n.object.get()), short_text(o));
@@ -209,6 +212,7 @@ bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at
              differ(std::string("a number of type ") + Py_TYPE(n.object.get())->tp_name,
                     short_text(o));
     case Kind::Identity:
+      found.objects.push_back(o);
       if (o == n.object.get()) return true;
       found.other = o;
       found.recorded = n.object.get();
@@ -217,6 +221,7 @@ bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at
     case Kind::List: {
       if (reinterpret_cast<PyObject*>(Py_TYPE(o)) != n.type.get())
         return differ(n.kind == Kind::List ? "a list" : "a tuple", short_text(o));
+      if (n.kind == Kind::List) found.objects.push_back(o);
       if (PySequence_Fast_GET_SIZE(o) != n.count)
         return differ(std::to_string(n.count) + " long",
                       std::to_string(PySequence_Fast_GET_SIZE(o)) + " long");
@@ -228,6 +233,7 @@ bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at
     }
     case Kind::Dict: {
       if (Py_TYPE(o) != &PyDict_Type) return differ("a dict", short_text(o));
+      found.objects.push_back(o);
       if (PyDict_GET_SIZE(o) != n.count)
         return differ(std::to_string(n.count) + " long", "of another length");
       PyObject *key, *value;
@@ -245,6 +251,27 @@ bool match_node(PyObject* o, const std::vector<StructureNode>& nodes, size_t& at
     }
   }
   return false;
+}
+
+// For each object, where it is found first.
+std::vector<uint32_t> first_places(const std::vector<PyObject*>& objects) {
+  std::vector<uint32_t> places;
+  std::unordered_map<PyObject*, uint32_t> known;
+  for (uint32_t i = 0; i < objects.size(); ++i)
+    places.push_back(known.emplace(objects[i], i).first->second);
+  return places;
+}
+
+// Whether those are one object that were, and no others.
+bool has_places(const std::vector<PyObject*>& objects, const std::vector<uint32_t>& places) {
+  constexpr size_t kFew = 32;
+  if (objects.size() > kFew) return first_places(objects) == places;
+  for (uint32_t i = 1; i < objects.size(); ++i) {
+    uint32_t first = 0;
+    while (objects[first] != objects[i]) ++first;
+    if (first != places[i]) return false;
+  }
+  return true;
 }
 
 // Objects of Python classes, whose inside is read through attributes that can be guarded.
@@ -283,6 +310,13 @@ ArgumentStructure ArgumentStructure::of(PyObject* const* args, size_t nargs, PyO
   const size_t total =
       nargs + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
   for (size_t i = 0; i < total; ++i) flatten(args[i], s.nodes_, tensors, containers, refusal, 0);
+  std::vector<PyObject*> again, followed;
+  Found found{again, followed};
+  static const std::string none;
+  size_t at = 0;
+  for (size_t i = 0; i < total && refusal.empty(); ++i)
+    match_node(args[i], s.nodes_, at, found, nullptr, none);
+  s.first_places_ = first_places(found.objects);
   return s;
 }
 
@@ -298,7 +332,7 @@ bool ArgumentStructure::match(PyObject* const* args, size_t nargs, PyObject* kwn
   Found found{tensors, followed};
   for (size_t i = 0; i < total; ++i)
     if (!match_node(args[i], nodes_, at, found, nullptr, none)) return false;
-  return true;
+  return has_places(found.objects, first_places_);
 }
 
 std::string ArgumentStructure::difference(PyObject* const* args, size_t nargs,
@@ -315,7 +349,9 @@ std::string ArgumentStructure::difference(PyObject* const* args, size_t nargs,
   std::string why;
   for (size_t i = 0; i < total; ++i)
     if (!match_node(args[i], nodes_, at, found, &why, argument_path(i, nargs, kwnames))) return why;
-  return "";
+  return has_places(found.objects, first_places_)
+             ? ""
+             : "other arguments are one and the same object than when recorded";
 }
 
 std::string ArgumentStructure::place_to_follow(PyObject* const* args, size_t nargs,

@@ -74,6 +74,7 @@ class ArgumentStructure {
   size_t nargs_ = 0;
   PyRef kwnames_;
   std::vector<StructureNode> nodes_;
+  std::vector<uint32_t> first_places_;  // of lists, dicts and other objects: the first that is it
 };
 
 }  // namespace fulgurite::python

@@ -100,7 +100,7 @@ class Step {
         if (is_replaceable(peek(1)) && is_replaceable(peek(2)) && !frame_.copies) {
           r_.refuse("compares two values by identity (`is`)");
         }
-        return;
+        return identity(peek(1), peek(2));
       case BINARY_OP:
         return binary();
       case UNARY_POSITIVE:
@@ -348,6 +348,15 @@ class Step {
     return is_value(object) &&
            (type == &PyFloat_Type || type == &PyBytes_Type || type == &PyComplex_Type ||
             type == &PyRange_Type || type == &PySlice_Type || PyTuple_Check(object));
+  }
+
+  // Two objects of which one is another one in the next call: nothing says that it is not the
+  // second one then.
+  void identity(PyObject* a, PyObject* b) {
+    if (a == b || (!r_.is_followed(a) && !r_.is_followed(b))) return;
+    const bool may_meet = Py_TYPE(a) == Py_TYPE(b) && !r_.is_born(a) && !r_.is_born(b);
+    if (may_meet && !is_value(a) && !frame_.copies)
+      r_.refuse("compares objects that differ from call to call by identity (`is`)");
   }
 
   void unary() {
