@@ -51,6 +51,7 @@ class Call {
   void read_values(bool deep, size_t from = 0, bool is_operator = false);
   bool is_called(const char* name) const;
   bool computes() const;
+  void pin_arguments(Callee callee);
   PyObject* argument(size_t i) const { return i < a_.size() ? a_[i] : nullptr; }
   std::string name() const { return qualified_name(callee_); }
   std::string method_name() const;

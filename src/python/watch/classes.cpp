@@ -85,6 +85,7 @@ void Recording::read_descriptor(PyObject* found) {
 }
 
 void Recording::read_key(PyObject* key) {
+  pin(key);
   if (is_simple(key) && !PyType_Check(key)) return;
   if (PyTuple_Check(key)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) read_key(PyTuple_GET_ITEM(key, i));

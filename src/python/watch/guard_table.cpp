@@ -50,8 +50,9 @@ bool is_immutable_getset(const Fact& fact) {
 }  // namespace
 
 GuardTable::GuardTable(Facts facts, std::vector<std::string> roots, std::vector<PyRef> tensors,
-                       size_t slots)
+                       std::vector<PyRef> pinned, size_t slots)
     : slots_(slots),
+      pinned_(std::move(pinned)),
       facts_(std::move(facts)),
       roots_(std::move(roots)),
       tensors_(std::move(tensors)) {
@@ -147,6 +148,8 @@ bool GuardTable::resolve(std::vector<PyRef>& slots) const {
     if (!fact_holds(fact, slots, &found)) return false;
     if (fact.slot >= 0) slots[static_cast<size_t>(fact.slot)] = std::move(found);
   }
+  for (size_t i = 0; i < pinned_.size(); ++i)
+    if (pinned_[i] && slots[i].get() != pinned_[i].get()) return false;
   return true;
 }
 
@@ -209,6 +212,10 @@ std::string GuardTable::explain_failure(const std::vector<PyRef>& given) {
     return printer.expression(fact) + " (read at " + short_location(fact.place) + ") is now " +
            current_value(fact, slots);
   }
+  for (size_t i = 0; i < pinned_.size(); ++i)
+    if (pinned_[i] && slots[i].get() != pinned_[i].get())
+      return "an object whose identity the program uses, " + describe_object(pinned_[i].get()) +
+             ", is another one";
   return "";
 }
 
@@ -281,6 +288,7 @@ int GuardTable::traverse(visitproc visit, void* arg) const {
     }
   }
   for (const PyRef& tensor : tensors_) Py_VISIT(tensor.get());
+  for (const PyRef& object : pinned_) Py_VISIT(object.get());
   return 0;
 }
 

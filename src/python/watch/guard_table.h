@@ -108,7 +108,9 @@ constexpr int kNoParent = -1;  // root i is written as -2 - i
 
 class GuardTable {
  public:
-  GuardTable(Facts facts, std::vector<std::string> roots, std::vector<PyRef> tensors, size_t slots);
+  // `pinned`: by slot, the object that has to be there; null: any.
+  GuardTable(Facts facts, std::vector<std::string> roots, std::vector<PyRef> tensors,
+             std::vector<PyRef> pinned, size_t slots);
 
   // The dynamic facts. `slots` begins with the objects that the caller gives and gets the rest.
   bool resolve(std::vector<PyRef>& slots) const;
@@ -148,6 +150,7 @@ class GuardTable {
   std::vector<uint32_t> untagged_;
   std::vector<uint32_t> dynamic_;
   size_t slots_ = 0;
+  std::vector<PyRef> pinned_;
   std::vector<uint32_t> grouped_;
   Facts facts_;
   std::vector<std::string> roots_;

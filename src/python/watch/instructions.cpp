@@ -328,6 +328,8 @@ class Step {
   void contains() {
     PyObject* container = peek(1);
     if (takes_over(container, {names().contains})) return;
+    r_.pin(peek(2));
+    if (!PyDict_Check(container)) r_.pin(container);
     r_.read_type(Py_TYPE(container), names().contains);
     r_.read_protocol(Py_TYPE(peek(2)));
     r_.read_key(peek(2));
@@ -350,13 +352,10 @@ class Step {
             type == &PyRange_Type || type == &PySlice_Type || PyTuple_Check(object));
   }
 
-  // Two objects of which one is another one in the next call: nothing says that it is not the
-  // second one then.
   void identity(PyObject* a, PyObject* b) {
-    if (a == b || (!r_.is_followed(a) && !r_.is_followed(b))) return;
-    const bool may_meet = Py_TYPE(a) == Py_TYPE(b) && !r_.is_born(a) && !r_.is_born(b);
-    if (may_meet && !is_value(a) && !frame_.copies)
-      r_.refuse("compares objects that differ from call to call by identity (`is`)");
+    if (a == Py_None || b == Py_None || frame_.copies) return;
+    for (PyObject* one : {a, b})
+      if (r_.is_followed(one)) r_.pin(one);
   }
 
   void unary() {
@@ -378,6 +377,7 @@ class Step {
     const auto how = static_cast<size_t>(argument_) % methods.size();
     for (int i = 1; i <= 2; ++i) {
       PyObject* operand = peek(i);
+      if (!is_tensor(operand)) r_.pin(operand);
       if (is_value(operand) || takes_over(operand, {methods[i == 2 ? how : reflected[how]]}))
         continue;
       r_.read_protocol(Py_TYPE(operand));
@@ -516,6 +516,7 @@ class Step {
   }
 
   void format(PyObject* object) {
+    r_.pin(object);  // whose text may be its address
     if (is_value(object) || takes_over(object, {names().format})) return;
     r_.read_protocol(Py_TYPE(object));
     r_.read_type_of(object);

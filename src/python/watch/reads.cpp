@@ -10,6 +10,7 @@
 namespace fulgurite::python::watching {
 
 PyObject* Recording::read_dict(PyObject* dict, PyObject* key) {
+  pin(key);
   if (is_born(dict) && !has_only_str_keys(dict)) return nullptr;  // nobody asks
   bool unsafe = false;
   if (needs_no_fact(dict)) return dict_lookup(dict, key, &unsafe);
@@ -199,6 +200,7 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
     Py_ssize_t position = 0;
     while (PyDict_Next(container, &position, &key, &value)) read_all(value, deep, depth + 1);
   } else if (PyAnySet_Check(container)) {
+    pin(container);
     if (deep) read_items_of_set(container);
     if (no_fact || type == &PyFrozenSet_Type) return;
     if (has_fact(FactKind::SetAll, container, nullptr)) return;

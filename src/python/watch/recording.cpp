@@ -112,6 +112,12 @@ bool Recording::is_born(PyObject* object) const {
 
 void Recording::keep(PyObject* object) { kept_.push_back(PyRef::borrow(object)); }
 
+// What is inside something that the guards fix is fixed as well.
+void Recording::know_inside(PyObject* object, int parent) {
+  if (object && !slot_of_.empty() && is_followed(object)) pin(object);
+  know(object, parent);
+}
+
 // Known objects are owned until the recording ends, so that their addresses stay theirs. Those born
 // during the run are not: the program decides how long they live.
 void Recording::know(PyObject* object, int parent) {
@@ -124,25 +130,26 @@ void Recording::know(PyObject* object, int parent) {
   }
   if (PyTuple_Check(object)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
-      know(PyTuple_GET_ITEM(object, i), parent);
+      know_inside(PyTuple_GET_ITEM(object, i), parent);
   } else if (PyMethod_Check(object)) {
-    know(PyMethod_GET_SELF(object), parent);
-    know(PyMethod_GET_FUNCTION(object), parent);
+    know_inside(PyMethod_GET_SELF(object), parent);
+    know_inside(PyMethod_GET_FUNCTION(object), parent);
   } else if (PyCFunction_Check(object)) {
-    know(PyCFunction_GET_SELF(object), parent);
+    know_inside(PyCFunction_GET_SELF(object), parent);
   } else if (PyFunction_Check(object)) {
     auto* function = reinterpret_cast<PyFunctionObject*>(object);
-    know(function->func_defaults, parent);
-    know(function->func_closure, parent);
-    know(function->func_globals, kNoParent);
+    know_inside(function->func_defaults, parent);
+    know_inside(function->func_closure, parent);
+    know_inside(function->func_globals, kNoParent);
     if (PyObject* defaults = function->func_kwdefaults) {
-      know(defaults, parent);
+      know_inside(defaults, parent);
       PyObject *key, *value;
       Py_ssize_t position = 0;
-      while (PyDict_Next(defaults, &position, &key, &value)) know(value, parent);
+      while (PyDict_Next(defaults, &position, &key, &value)) know_inside(value, parent);
     }
   } else if (Py_TYPE(object) == &PyStaticMethod_Type || Py_TYPE(object) == &PyClassMethod_Type) {
-    know(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + sizeof(PyObject)), parent);
+    know_inside(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + sizeof(PyObject)),
+                parent);
   }
 }
 
@@ -222,6 +229,8 @@ Fact& Recording::add_fact(FactKind kind, PyObject* holder, PyObject* dedup_key, 
                         parent == known_.end() ? kNoParent : parent->second, here()});
   Fact& fact = facts_.back();
   if (places_ != nullptr || !slot_of_.empty()) follow(fact, number);
+  const bool is_tied = fact.slot >= 0 || fact.by == MatchBy::Same;
+  if (!is_tied && expected && is_followed(expected)) pin(expected);
   if (fact.slot < 0) know(expected, number);
   // The place of an item is known only after its index is.
   if (kind != FactKind::ListItem) vary(number);
@@ -284,6 +293,7 @@ void Recording::mark_written(PyObject* container, PyObject* key) {
       is_hinted(path(container) + "[:]"))
     read_all(container);
   if (PyDict_Check(container)) see_dict(container);
+  pin(key);
   know(container, kNoParent);
   written_.insert({0, container, canonical(key)});
   partly_written_.insert(container);
@@ -422,7 +432,8 @@ void Recording::finish(Observation& out) {
     if (read.slot < 0) tensors.push_back(PyRef::borrow(read.tensor));
   }
   out.guards = GuardProgram(std::make_unique<GuardTable>(std::move(facts_), std::move(roots_),
-                                                         std::move(tensors), slot_objects_.size()));
+                                                         std::move(tensors), std::move(pinned_),
+                                                         slot_objects_.size()));
   out.known = KnownObjects(std::move(known_));
   known_.clear();
 }

@@ -66,6 +66,7 @@ class Recording {
   // Whether reading inside needs no fact: born, or covered by the caller, or a value.
   bool needs_no_fact(PyObject* object) const { return is_born(object) || is_argument(object); }
   void know(PyObject* object, int parent);
+  void know_inside(PyObject* object, int parent);
   bool has_origin(PyObject* object) const;
   // Refuses the run if `object` came from nowhere.
   void require_origin(PyObject* object, const std::string& whence);
@@ -119,6 +120,10 @@ class Recording {
 
   // --- places whose content differs from call to call (follow.cpp)
   bool is_followed(PyObject* object) const { return slot_of_.count(object) != 0; }
+  bool follows_any() const { return !slot_of_.empty(); }
+  // The program uses which object this is: then it has to be this one again. Only followed objects
+  // need it; those in containers too.
+  void pin(PyObject* object, int depth = 0);
   bool is_hinted(const std::string& place) const { return places_ && places_->count(place); }
 
   // --- writes; recorded before they happen
@@ -257,6 +262,7 @@ class Recording {
   bool follows_all_ = false;  // items of the container that is read are followed
   std::vector<PyRef> slot_objects_;
   std::unordered_map<PyObject*, int> slot_of_;
+  std::vector<PyRef> pinned_;               // by slot
   std::unordered_set<PyObject*> appended_;  // lists that grew without having been read
   std::vector<std::string> wanted_places_;
   std::unordered_map<PyObject*, int> reached_arguments_;  // tensors; value: parent as in Fact

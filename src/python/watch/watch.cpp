@@ -123,10 +123,12 @@ void add_roots(Recording& r, PyObject* callable, PyObject* const* args, Py_ssize
   }
   if (PyMethod_Check(callable)) {
     r.add_root(PyMethod_GET_SELF(callable), parameter_name(function, 0));
+    r.pin(PyMethod_GET_SELF(callable));
   } else if (!PyFunction_Check(callable) && !PyType_Check(callable)) {
     r.add_root(callable, "self");
   }
   r.add_root(callable, describe_object(callable));
+  r.pin(callable);
   Py_ssize_t names = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
   for (Py_ssize_t i = 0; i < count + names; ++i) {
     std::string label = i < count ? parameter_name(function, i + skipped)
