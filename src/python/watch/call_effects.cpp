@@ -1,52 +1,11 @@
 // What a call reads and writes, before it happens: the classes of callees.h, one by one.
 #include "call.h"
 
-#include <algorithm>
 #include <cstring>
-#include <iterator>
-#include <string_view>
 
 #include "streams.h"
 
 namespace fulgurite::python::watching {
-
-// Pins what a C function hashes, compares by identity, or shows the address of.
-void Call::pin_arguments(Callee callee) {
-  if (frame_.copies) return;
-  constexpr std::string_view by_name[] = {"set",
-                                          "frozenset",
-                                          "builtins.hash",
-                                          "builtins.repr",
-                                          "builtins.ascii",
-                                          "str",
-                                          "builtins.format",
-                                          "list.index",
-                                          "list.count",
-                                          "list.remove",
-                                          "tuple.index",
-                                          "tuple.count",
-                                          "_operator.eq",
-                                          "_operator.ne",
-                                          "_operator.is_",
-                                          "dict.fromkeys",
-                                          "_operator.is_not",
-                                          "_operator.countOf",
-                                          "_operator.indexOf"};
-  const std::string called = name();
-  bool uses = callee == Callee::Contains || callee == Callee::Format || callee == Callee::Io ||
-              called.starts_with("set.") || called.starts_with("frozenset.") ||
-              called.starts_with("collections.deque.") || called == "itertools.groupby" ||
-              called == "_collections._count_elements" ||
-              std::find(std::begin(by_name), std::end(by_name), called) != std::end(by_name);
-  if (is_slot_wrapper()) {
-    for (const char* slot : {"__hash__", "__eq__", "__ne__", "__repr__", "__str__", "__format__"})
-      uses = uses || method_name() == slot;
-  }
-  const bool takes_pairs = callee == Callee::Update || called == "dict";
-  for (PyObject* value : a_)
-    if (value && !is_tensor(value) && (uses || (takes_pairs && !PyDict_Check(value))))
-      r_.pin(value);
-}
 
 void Call::apply(const CalleeModel& model) {
   if (r_.follows_any()) pin_arguments(model.callee);

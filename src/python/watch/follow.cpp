@@ -54,31 +54,6 @@ int Recording::new_slot(PyObject* object) {
   return slot;
 }
 
-void Recording::pin(PyObject* object, int depth) {
-  if (slot_of_.empty() || object == nullptr || depth > 6) return;
-  if (auto it = slot_of_.find(object); it != slot_of_.end()) {
-    const auto slot = static_cast<size_t>(it->second);
-    pinned_.resize(std::max(pinned_.size(), slot + 1));
-    pinned_[slot] = PyRef::borrow(object);
-  }
-  if (PyTuple_Check(object) || PyList_Check(object)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-      pin(PySequence_Fast_GET_ITEM(object, i), depth + 1);
-  } else if (PyDict_Check(object)) {
-    PyObject *key, *value;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(object, &position, &key, &value)) {
-      pin(key, depth + 1);
-      pin(value, depth + 1);
-    }
-  } else if (PyAnySet_Check(object)) {
-    PyObject* item;
-    Py_hash_t hash;
-    Py_ssize_t position = 0;
-    while (_PySet_NextEntry(object, &position, &item, &hash)) pin(item, depth + 1);
-  }
-}
-
 bool Recording::should_follow(const Fact& fact, PyObject* value) const {
   if (is_known(value) || is_argument(value) || is_born(value)) return false;
   auto hinted = [&] {
