@@ -237,7 +237,7 @@ bool serve(JitFunction::State& s, const api::Given& given, const run::Modes& now
         left = std::static_pointer_cast<api::Entry>(serving.left());
         return false;
       case api::Serving::Ended::Raised:
-        if (serving.wrote()) throw run::WriteBackFailed(serving.error());
+        if (serving.wrote()) throw std::runtime_error(serving.error());
         error = serving.error();
     }
   }

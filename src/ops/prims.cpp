@@ -25,6 +25,8 @@ namespace {
 // In compiled code, below autograd, nobody else bumps the version of what the caller can see.
 at::Tensor& copy_impl(const at::Tensor& source, at::Tensor& destination) {
   const bool below = c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
+  // A view whose base has been written looks like a leaf until somebody asks for its node.
+  if (!below && destination.requires_grad() && destination.is_view()) destination.grad_fn();
   destination.copy_(source);
   if (below && !destination.is_inference()) destination.unsafeGetTensorImpl()->bump_version();
   return destination;

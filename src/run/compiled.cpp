@@ -251,11 +251,10 @@ void Compiled::finish(Frame& frame, std::vector<at::Tensor>& outputs) const {
       epilogue_->run(frame);
     } catch (const exec::ExecutorError&) {
       throw;
+    } catch (const c10::Error& e) {
+      throw WriteBackFailed(e.what_without_backtrace());
     } catch (const std::exception& e) {
-      throw WriteBackFailed(
-          std::string("a compiled program could not write back what the caller can see (FG-901); "
-                      "what it had written before stays: ") +
-          e.what());
+      throw WriteBackFailed(e.what());
     }
   }
   outputs.resize(t.outputs.size());

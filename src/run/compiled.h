@@ -62,7 +62,11 @@ class Interrupted {
 
 // The epilogue raised: what it wrote before stays, and the call cannot be run again.
 struct WriteBackFailed : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit WriteBackFailed(const std::string& why)
+      : std::runtime_error(
+            "a compiled program could not write back what the caller can see (FG-901); what it had "
+            "written before stays: " +
+            why) {}
 };
 
 class Compiled : public std::enable_shared_from_this<Compiled> {

@@ -117,9 +117,10 @@ class _Run:
         if variant == "again":
             self.gradient(sources, leaves, True, create_graph=True)
             if not isinstance(first := self.gradients[-1], str):
-                again = [g for g in first if g is not None and g.requires_grad]
-                if again:
-                    self.gradient(again, leaves, True)
+                # Eager may give a constant a history; it is the others that are compared.
+                places = [i for i, g in enumerate(first) if g is not None and g.requires_grad]
+                if places:
+                    self.gradient([first[i] for i in places], leaves, True, places=places)
                 else:  # a constant
                     self.gradients.append([None for _ in leaves])
                     self.earlier.append(None)
@@ -154,9 +155,10 @@ class _Run:
         leaves: list[torch.Tensor],
         keep: bool,
         create_graph: bool = False,
+        places: list[int] | None = None,
     ) -> None:
         weights = []
-        for i, s in enumerate(of):
+        for i, s in zip(places or range(len(of)), of, strict=True):
             g = torch.Generator().manual_seed(77 + i)
             weights.append(torch.randn(s.shape, generator=g, dtype=s.dtype))
         torch.manual_seed(99)

@@ -47,7 +47,7 @@ def several(x):
 
 
 def formatted(x):
-    print(f"{x.shape[0]:>4}|{'%d' % x.dim()}|{x.dtype!r}")
+    print(f"{x.shape[0]:>4}|{'%d' % x.dim()}|{x.dtype!r}")  # noqa: UP031
     return x * 2
 
 
