@@ -200,7 +200,7 @@ std::shared_ptr<const Rule> masked_index_put_rule(const ir::Trace& trace, const 
       const Arg none{IValue()}, dtype{IValue(static_cast<int64_t>(self.dtype))};
       const ValueId zero =
           w.emit(zeros, {Arg(ints({})), dtype, none, Arg(IValue(self.device)), none});
-      g = w.emit(bind.op, {Arg(g), Arg(places), Arg(zero), accumulate}, self);
+      g = w.emit(bind.op, {Arg(g), Arg(places), Arg(zero), accumulate});
     }
     w.gradient(0, g);
   }

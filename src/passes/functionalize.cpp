@@ -297,6 +297,7 @@ class Functionalizer {
     const auto after = std::get<ValueId>(bind.results[0]);
     const bool on = in_.value(after).tensor().requires_grad;
     if (!on) vars_[tensor].leaf_to_be = false;
+    if (on && vars_.storage(vars_[tensor]).visible) writes_.check_views_of_leaf(bind, tensor);
     if (!on && e_.requires_grad(vars_.read(tensor))) {
       static const ir::Op detach = ir::Op::get("aten::detach");
       vars_[tensor].current =

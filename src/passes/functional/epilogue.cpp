@@ -186,11 +186,9 @@ void Epilogue::set_grads(const std::vector<ValueId>& grads) {
 
 // t_, squeeze_, detach_, requires_grad_, ... on what the caller can see are done again, in order.
 void Epilogue::change_identities() {
-  for (const IdentityChange& change : seen_.changes) {
-    if (vars_[change.before].leaf != kNoValue &&
-        change.recorded->op == prims::set_requires_grad() &&
-        std::get<IValue>(change.recorded->args[1]).toBool())
-      continue;  // it is one already
+  for (size_t k = 0; k < seen_.changes.size(); ++k) {
+    const IdentityChange& change = seen_.changes[k];
+    if (is_done_by_leaf(k)) continue;
     make_views_taken_before(change);
     const int r = origin(change.before);
     if (made_.count(r) == 0) {
@@ -199,6 +197,19 @@ void Epilogue::change_identities() {
     }
     made_[change.after] = again_in_place(*change.recorded, change.after, view_of(change.before));
   }
+}
+
+// The tensor is made a leaf by a step of the history, after what came before.
+bool Epilogue::is_done_by_leaf(size_t change) const {
+  const int v = seen_.changes[change].before;
+  if (vars_[v].leaf == kNoValue) return false;
+  for (size_t k = change; k < seen_.changes.size(); ++k) {
+    const IdentityChange& later = seen_.changes[k];
+    if (later.before == v && later.recorded->op == prims::set_requires_grad() &&
+        std::get<IValue>(later.recorded->args[1]).toBool())
+      return true;
+  }
+  return false;
 }
 
 // Changes the tensor `before` in place, as the program did; it is variable `after` then.

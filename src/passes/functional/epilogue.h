@@ -45,6 +45,7 @@ class Epilogue {
   void bump_versions();
   void set_grads(const std::vector<ir::ValueId>& grads);
   void change_identities();
+  bool is_done_by_leaf(size_t change) const;
   void make_views_taken_before(const IdentityChange& change);
   ir::ValueId view_of(int v);
   ir::ValueId again_in_place(const ir::Bind& recorded, int after, ir::ValueId before);

@@ -103,6 +103,11 @@ ValueId Variables::read_contents(int index) {
   e_.grad_mode = v.made_by == nullptr || v.made_by->grad_mode;
   const ValueId before = v.current;
   v.current = derive(v, base);
+  const bool cuts = v.view != nullptr && v.single && ops::cuts_gradient(v.view->op);
+  if (v.cut && !cuts && e_.requires_grad(base)) {
+    static const Op detach = Op::get("aten::detach");
+    v.current = e_.emit(detach, {Arg(v.current)}, v.facts, false);
+  }
   // What a write gave a history of its own, apart from its base's (detach, .data), keeps it.
   if (v.cut && before != kNoValue && e_.requires_grad(before))
     v.current = e_.emit(prims::set_data(), {Arg(before), Arg(v.current)}, v.facts, true);

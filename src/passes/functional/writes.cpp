@@ -165,8 +165,7 @@ void Writes::check_restricted_views(const Bind& bind, int target) const {
       throw Refusal("FG-163", bind.op.id() +
                                   " writes memory that other tensors with a history have too, "
                                   "without being views (unsafe_split, ...)");
-    if (v.made_by == nullptr || !ops::is_view(v.made_by->op) || !v.facts.tensor().requires_grad)
-      continue;
+    if (v.made_by == nullptr || !ops::is_view(v.made_by->op) || !with_history) continue;
     if ((!v.single || !v.made_by->grad_mode) &&
         (vars_.is_within(target, i) || is_used_after(bind, i, true)))
       throw Refusal("FG-163", bind.op.id() +
@@ -182,6 +181,12 @@ void Writes::check_views_of_detached(const Bind& bind, int target) const {
       throw Refusal("FG-154", bind.op.id() +
                                   " of a tensor of which there are views, on memory that is "
                                   "written");
+}
+
+void Writes::check_views_of_leaf(const Bind& bind, int target) const {
+  for (int i : vars_.storage(vars_[target]).variables)
+    if (i != target && vars_.is_within(i, target) && is_used_after(bind, i, false))
+      throw Refusal("FG-187", "requires_grad_() was called on a tensor of which there are views");
 }
 
 // Does what it writes depend on something that requires grad?

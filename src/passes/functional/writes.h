@@ -21,6 +21,8 @@ class Writes {
   void check_restricted_views(const ir::Bind& bind, int target) const;
   // Throws Refusal FG-154 where detach_() changes what views of the tensor are to autograd: they
   // take their history from their base when its memory was written.
+  // Throws Refusal FG-187 where views of a tensor that becomes a leaf are used afterwards.
+  void check_views_of_leaf(const ir::Bind& bind, int target) const;
   void check_views_of_detached(const ir::Bind& bind, int target) const;
 
  private:
