@@ -214,12 +214,12 @@ bool Recorder::Impl::hand_on_numbers(Mark since, const std::vector<NumberPlace>&
   };
   std::vector<Found> found;
   for (const NumberPlace& place : places) {
-    const std::string name = name_of(regions[since.regions].op, place);
+    const std::string keyword = name_of(regions[since.regions].op, place);
     size_t takers = 0;
     for (size_t i = since.binds; i < binds.size(); ++i) {
       if (binds[i].dead) continue;
       if (binds[i].bind.region < static_cast<int32_t>(since.regions)) return false;
-      const NumberPlace named{place.node, -1, name, place.element};
+      const NumberPlace named{place.node, -1, keyword, place.element};
       const auto argument = argument_of(binds[i].bind, values, named, numbers.value(place.node));
       if (!argument) continue;
       ++takers;

@@ -22,14 +22,14 @@ struct FunctionStep {
   ir::ValueList inputs, outputs, saved, results;
   std::vector<int64_t> view_of;
   std::vector<int64_t> written;
-  SameCounter same_counter;
+  SameCounter same_counter{};
 };
 
 // prims.leaf: the result is a leaf, on the memory of `value`.
 struct LeafStep {
   ir::ValueId value, result;
   bool is_argument = false;  // the caller's tensor itself becomes a leaf
-  SameCounter same_counter;
+  SameCounter same_counter{};
 };
 
 // prims.boundary: the result is `value` with a node of its own, which passes gradients on. With a
