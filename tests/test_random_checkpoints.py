@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 import fulgurite as fg
 
 F64 = torch.float64
-SEEDS = int(os.environ.get("FULGURITE_TEST_SEEDS", "200"))
+SEEDS = int(os.environ.get("FULGURITE_TEST_SEEDS", "0")) or 200
 
 
 class Writer:

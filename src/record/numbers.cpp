@@ -59,6 +59,12 @@ void Numbers::fix(int node) {
   fix(n.b);
 }
 
+void Numbers::fix_all_like(const IValue& value) {
+  for (size_t n = 0; n < nodes_.size(); ++n)
+    if (nodes_[n].value.isDouble() == value.isDouble() && same_number(nodes_[n].value, value))
+      fix(static_cast<int>(n));
+}
+
 bool Numbers::is_free(int node) const {
   if (node < 0) return false;
   const Node& n = nodes_[static_cast<size_t>(node)];

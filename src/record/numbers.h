@@ -46,6 +46,7 @@ class Numbers {
   void check(int comparison, size_t before, int32_t region, int32_t location);
   void use(size_t bind, size_t argument, int element, int node);
   void fix(int node);
+  void fix_all_like(const c10::IValue& value);  // every number that has this value
 
   bool is_free(int node) const;
   bool is_fixed(int node) const { return !is_free(node); }

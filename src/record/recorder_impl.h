@@ -318,7 +318,10 @@ struct Recorder::Impl {
       if (!t.defined()) return Arg(IValue());
       if (t.unsafeGetTensorImpl()->is_wrapped_number() && find(t) == kNoValue) {
         ExcludeKey off(kKey);
-        return Arg(IValue(t.item()));
+        IValue number(t.item());
+        // A number that varies, as a node of the graph saved it: nobody says which one it is.
+        if (in_backward()) numbers.fix_all_like(number);
+        return Arg(std::move(number));
       }
       return Arg(use(t));
     }

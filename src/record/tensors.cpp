@@ -1,5 +1,6 @@
 #include "record/tensors.h"
 
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -39,6 +40,8 @@ bool is_marked_leaf(const at::Tensor& t) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(t);
   return meta != nullptr && meta->requires_grad_ && meta->grad_fn_ == nullptr;
 }
+
+bool in_backward() { return torch::autograd::get_current_graph_task_id() >= 0; }
 
 bool has_node(const at::Tensor& t) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(t);

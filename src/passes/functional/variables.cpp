@@ -9,6 +9,7 @@
 #include "ops/prims.h"
 #include "ops/traits.h"
 #include "passes/functional/overlap.h"
+#include "passes/infer.h"
 
 namespace fulgurite::passes {
 
@@ -349,6 +350,21 @@ void Variables::add_roots(const std::vector<record::SharedInput>& shared) {
   share_memory_of_inputs(shared);
 }
 
+ValueId Variables::copy_of(ValueId id, bool requires_grad) {
+  static const Op clone = Op::get("aten::clone");
+  const Value like = e_.b.value(id);
+  std::vector<Arg> args{Arg(id), Arg(IValue())};
+  if (like.tensor().is_dense()) return e_.emit(clone, std::move(args), like, requires_grad);
+  Value dense = like;
+  dense.type = infer_types(e_.b.trace(), Bind{clone, args, {}, -1, -1, false}).at(0);
+  const ValueId copy = e_.emit(clone, std::move(args), dense, requires_grad);
+  if (overlaps_itself(like.tensor())) return copy;
+  return e_.emit(prims::conform(),
+                 {Arg(copy), Arg(IValue(static_cast<int64_t>(like.tensor().dtype))),
+                  Arg(ints(like.tensor().strides))},
+                 like, requires_grad);
+}
+
 ValueId Variables::in_recorded_layout(ValueId id, const Variable& v) {
   const Value& facts = v.facts;
   if (facts.offset != 0 || !v.written) return id;
@@ -375,9 +391,7 @@ ValueId Variables::fresh(int r) {
   const ValueId id = vars_[r].current = in_recorded_layout(read(r), vars_[r]);
   auto [it, is_new] = given_out_.emplace(id, r);
   if (e_.b.value(id).kind == ir::ValueKind::Result && (is_new || it->second == r)) return id;
-  static const Op clone = Op::get("aten::clone");
-  const ValueId copy =
-      e_.emit(clone, {Arg(id), Arg(IValue())}, e_.b.value(id), e_.requires_grad(id));
+  const ValueId copy = copy_of(id, e_.requires_grad(id));
   vars_[r].current = copy;
   given_out_.emplace(copy, r);
   return copy;

@@ -103,6 +103,8 @@ class Variables {
   // The view `v` of a new value of its parent.
   ir::ValueId derive(const Variable& v, ir::ValueId base);
 
+  // The same in memory of its own, with the same strides (of expanded tensors: dense ones).
+  ir::ValueId copy_of(ir::ValueId id, bool requires_grad);
   // The value of a root that was written, with the strides and the storage offset that it has in
   // eager: scatters keep the offset of their base.
   ir::ValueId in_recorded_layout(ir::ValueId id, const Variable& v);

@@ -396,15 +396,13 @@ void Writes::conform(Bind& out, std::vector<ValueId>& contents, bool into_out) {
 
 // No functional variant (custom operators): run the operator itself on copies made for it.
 std::vector<ValueId> Writes::apply_to_clones(const Bind& bind, const std::vector<size_t>& written) {
-  static const Op clone = Op::get("aten::clone");
   Bind out{bind.op, {}, {}, bind.location, e_.region, bind.grad_mode};
   std::vector<ValueId> contents;
   for (size_t i = 0; i < bind.args.size(); ++i) {
     Arg a = vars_.mapped(bind.args[i]);
     if (std::find(written.begin(), written.end(), i) != written.end()) {
       auto copy = [&](ValueId id) {
-        contents.push_back(e_.emit(clone, {Arg(id), Arg(IValue())}, e_.b.value(id),
-                                   e_.requires_grad(id) && bind.grad_mode));
+        contents.push_back(vars_.copy_of(id, e_.requires_grad(id) && bind.grad_mode));
         return contents.back();
       };
       if (auto* id = std::get_if<ValueId>(&a)) *id = copy(*id);
