@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import fulgurite as fg
+from helpers.random_sources import served_like_eager
 
 F64 = torch.float64
 SEEDS = int(os.environ.get("FULGURITE_TEST_SEEDS", "0")) or 300
@@ -146,26 +146,7 @@ def observed(f: Callable, seed: int, which: int) -> tuple:
     return facts, values, seen, [t.grad for t in tensors if t.is_leaf or t.retains_grad]
 
 
-def equal(a, b) -> bool:
-    if isinstance(a, Tensor):
-        return isinstance(b, Tensor) and a.shape == b.shape and torch.allclose(a, b)
-    if isinstance(a, (tuple, list)):
-        return len(a) == len(b) and all(map(equal, a, b))
-    return a == b
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_random_programs_with_hooks():
-    served = 0
-    for seed in range(SEEDS):
-        source = Writer(seed).program()
-        f = compiled(source)
-        g = fg.jit(f)
-        try:
-            expected = [observed(f, seed + k, k) for k in range(4)]
-        except RuntimeError:
-            continue  # eager's forward or backward raises
-        found = [observed(g, seed + k, k) for k in range(4)]
-        assert equal(found, expected), f"seed {seed}:\n{source}"
-        served += fg.cache_hits(g) > 0
+    served = served_like_eager(SEEDS, lambda seed: Writer(seed).program(), compiled, observed)
     assert served > 0.8 * SEEDS

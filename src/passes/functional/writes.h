@@ -19,10 +19,10 @@ class Writes {
   // Throws Refusal FG-163 where eager will not have `target` changed in place, or views of its
   // memory used afterwards.
   void check_restricted_views(const ir::Bind& bind, int target) const;
-  // Throws Refusal FG-154 where detach_() changes what views of the tensor are to autograd: they
-  // take their history from their base when its memory was written.
   // Throws Refusal FG-187 where views of a tensor that becomes a leaf are used afterwards.
   void check_views_of_leaf(const ir::Bind& bind, int target) const;
+  // Throws Refusal FG-154 where detach_() changes what views of the tensor are to autograd: they
+  // take their history from their base when its memory was written.
   void check_views_of_detached(const ir::Bind& bind, int target) const;
 
  private:
