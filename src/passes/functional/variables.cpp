@@ -235,7 +235,6 @@ bool Variables::share_memory_secretly(int a, int b) const {
   return false;
 }
 
-// Is there a .data between the variable and its root?
 bool Variables::has_own_version(int i) const {
   for (; i >= 0; i = vars_[i].parent)
     if (vars_[i].separate_version) return true;
