@@ -42,10 +42,13 @@ void Shown::used_by(const Bind& bind) {
 
 bool Shown::gives_kept_history(const Bind& bind) const {
   bool kept = false;
-  for_each_result(bind, [&](ValueId id) {
-    kept = kept || (in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad &&
-                    kept_.is_kept(id));
-  });
+  auto has_history = [&](ValueId id) {
+    return in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad;
+  };
+  for_each_result(bind,
+                  [&](ValueId id) { kept = kept || (has_history(id) && kept_.is_kept(id)); });
+  if (kept || ops::written_arguments(bind).empty()) return kept;
+  for_each_arg(bind, [&](ValueId id) { kept = kept || has_history(id); });
   return kept;
 }
 
@@ -54,7 +57,13 @@ bool Shown::is_output(int v) const {
                      [&](ValueId id) { return id != kNoValue && vars_.of(id) == v; });
 }
 
-bool Shown::is_shown(int v) const { return is_output(v) || vars_[v].is_given(); }
+bool Shown::is_shown(int v) const { return is_output(v) || is_argument(v); }
+
+// Perhaps under another shape (t_, squeeze_, ...).
+bool Shown::is_argument(int v) const {
+  while (vars_[v].change != nullptr) v = vars_[v].parent;
+  return vars_[v].is_given();
+}
 
 // Is it a view from before a write of its memory? It has got another node since, which leads to its base at once. (`by`: up
 // to there; nullptr: to the end.)
@@ -153,6 +162,7 @@ void Shown::show(int v, const Bind& by) {
     if (var.history_changed && !var.open) show_argument(v, by);
     return;
   }
+  if (is_argument(v)) refuse(v, by.op.id());
   if (var.is_constant) return;
   const int origin = vars_.origin(v);
   const bool alone = !has_other_origin(origin);

@@ -38,6 +38,7 @@ class Shown {
   bool gives_kept_history(const ir::Bind& bind) const;
   bool is_shown(int v) const;
   bool is_output(int v) const;
+  bool is_argument(int v) const;
   bool is_older(int v, const ir::Bind* by) const;
   int parent_to_autograd(int v, const ir::Bind& by) const;
   void use(int v, const ir::Bind& by);
