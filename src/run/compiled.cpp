@@ -19,6 +19,7 @@
 #include "run/below_autograd.h"
 #include "run/compiled_backward.h"
 #include "run/random_state.h"
+#include "run/result_check.h"
 
 namespace fulgurite::run {
 namespace {
@@ -110,14 +111,17 @@ std::vector<bool> overwritten_inputs(const passes::Lowered& parts) {
 
 }  // namespace
 
-Compiled::Compiled(Parts parts, std::shared_ptr<const FunctionHost> host)
-    : parts_(std::move(parts)), rules_generation_(parts_.rules_generation), host_(std::move(host)) {
+Compiled::Compiled(Parts parts, std::shared_ptr<const FunctionHost> host, bool check_results)
+    : parts_(std::move(parts)),
+      rules_generation_(parts_.rules_generation),
+      check_results_(check_results),
+      host_(std::move(host)) {
   const ir::Trace& t = *parts_.forward;
   std::vector<ir::ValueId> keep = all_used_after_core(t, all_attached(parts_));
   for (const passes::LeafWrite& w : parts_.leaf_writes)
     keep.insert(keep.end(), {w.result, w.source});
-  core_ = std::make_unique<Plan>(t, 0, t.epilogue, keep);
-  epilogue_ = std::make_unique<Plan>(t, t.epilogue, t.binds.size(), t.outputs);
+  core_ = std::make_unique<Plan>(t, 0, t.epilogue, keep, check_results);
+  epilogue_ = std::make_unique<Plan>(t, t.epilogue, t.binds.size(), t.outputs, check_results);
   for (size_t id = 0; id < t.values.size(); ++id)
     if (t.values[id].kind == ir::ValueKind::Constant)
       constants_.emplace_back(static_cast<ir::ValueId>(id), t.values[id].constant);
@@ -131,8 +135,10 @@ NodeProgram Compiled::node_program(const passes::GradientPart& part) const {
   const ir::Trace& t = *parts_.forward;
   NodeProgram out;
   out.part = &part;
+  out.check_results = check_results_;
   out.backward = std::make_unique<BackwardProgram>(part.claimed_backward, part.backward,
-                                                   *part.differentiable_backward, is_linear(part));
+                                                   *part.differentiable_backward, is_linear(part),
+                                                   check_results_);
   for (const ir::Bind& x : part.functional->binds)
     out.draws_random_numbers = out.draws_random_numbers || ops::is_random(x.op);
   const std::vector<ir::ValueId> counter = counters(t);
@@ -250,6 +256,8 @@ void Compiled::finish(Frame& frame, std::vector<at::Tensor>& outputs) const {
     try {
       epilogue_->run(frame);
     } catch (const exec::ExecutorError&) {
+      throw;
+    } catch (const WrongResult&) {
       throw;
     } catch (const c10::Error& e) {
       throw WriteBackFailed(e.what_without_backtrace());
