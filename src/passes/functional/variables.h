@@ -147,8 +147,8 @@ class Variables {
   std::vector<int32_t> written_storages_;
   std::vector<Overwriting> overwritten_;  // by functional value
   std::unordered_map<ir::ValueId, ir::ValueId> result_of_;
-  // Contents that an operator wrote without a change of version (running statistics) -> those before: a node that saved the
-  // tensor notices the next write that counts.
+  // Contents that an operator wrote without a change of version (running statistics) -> those
+  // before: a node that saved the tensor notices the next write that counts.
   std::unordered_map<ir::ValueId, ir::ValueId> before_uncounted_;
   // Value -> the root variable whose contents it is to the caller.
   std::unordered_map<ir::ValueId, int> given_out_;
