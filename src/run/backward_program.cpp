@@ -152,7 +152,7 @@ class Pruner {
     ValueId zero = emit(
         op, {Arg(dims(dense.sizes)), Arg(dtype), Arg(none), Arg(IValue(type.device)), Arg(none)},
         fresh);
-    if (fresh.strides != dense.strides && dense.is_dense())
+    if (fresh.strides != dense.strides)
       zero = emit(prims::conform(), {Arg(zero), Arg(dtype), Arg(dims(dense.strides))}, dense);
     if (dense.sizes == type.sizes) return zero;
     return emit(expand, {Arg(zero), Arg(dims(type.sizes)), Arg(IValue(false))}, type);

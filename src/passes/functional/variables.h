@@ -136,6 +136,9 @@ class Variables {
   void require_same_dtype(const Variable& v, const Variable& p) const;
   bool is_apart(int i, int written) const;
   ir::ValueId scatter(const Variable& v, ir::ValueId base, ir::ValueId contents);
+  // What an operator that keeps dense strides gives, with those of `like`.
+  ir::ValueId conformed(const ir::Op& op, std::vector<ir::Arg> args, const ir::Value& like,
+                        bool requires_grad);
   ir::ValueId scatter_strided(const Variable& v, const Variable& p, ir::ValueId base,
                               ir::ValueId contents);
 
