@@ -356,8 +356,7 @@ ValueId Variables::copy_of(ValueId id, bool requires_grad) {
   return conformed(clone, {Arg(id), Arg(IValue())}, e_.b.value(id), requires_grad);
 }
 
-ValueId Variables::conformed(const Op& op, std::vector<Arg> args, const Value& like,
-                             bool requires_grad) {
+ValueId Variables::conformed(const Op& op, std::vector<Arg> args, Value like, bool requires_grad) {
   if (like.tensor().is_dense()) return e_.emit(op, std::move(args), like, requires_grad);
   Value dense = like;
   dense.type = infer_types(e_.b.trace(), Bind{op, args, {}, -1, -1, false}).at(0);

@@ -137,7 +137,7 @@ class Variables {
   bool is_apart(int i, int written) const;
   ir::ValueId scatter(const Variable& v, ir::ValueId base, ir::ValueId contents);
   // What an operator that keeps dense strides gives, with those of `like`.
-  ir::ValueId conformed(const ir::Op& op, std::vector<ir::Arg> args, const ir::Value& like,
+  ir::ValueId conformed(const ir::Op& op, std::vector<ir::Arg> args, ir::Value like,
                         bool requires_grad);
   ir::ValueId scatter_strided(const Variable& v, const Variable& p, ir::ValueId base,
                               ir::ValueId contents);
