@@ -23,14 +23,7 @@ std::string text(const ir::TensorType& type) {
   return ir::type_text(v);
 }
 
-std::string text(const at::Tensor& t) {
-  if (!t.defined()) return "None";
-  ir::TensorType type;
-  type.dtype = t.scalar_type();
-  type.device = t.device();
-  type.sizes.assign(t.sizes().begin(), t.sizes().end());
-  return text(type);
-}
+std::string text(const at::Tensor& t) { return t.defined() ? text(ir::type_of(t)) : "None"; }
 
 // The storages of the tensor arguments, in two groups.
 struct Given {

@@ -11,29 +11,19 @@
 namespace fulgurite::run {
 namespace {
 
-std::string text(const at::Tensor& t) {
-  if (!t.defined()) return "no tensor";
-  if (t.layout() != at::kStrided) return "a tensor that is not strided";
-  ir::Value v;
-  ir::TensorType type;
-  type.dtype = t.scalar_type();
-  type.device = t.device();
-  type.sizes.assign(t.sizes().begin(), t.sizes().end());
-  type.strides.assign(t.strides().begin(), t.strides().end());
-  v.type = std::move(type);
-  return ir::type_text(v);
-}
-
-std::string text(const c10::IValue& v) {
-  return v.isTensor() ? text(v.toTensor()) : "a value of type " + v.tagKind();
-}
-
 std::string text(const std::variant<ir::TensorType, ir::ScalarKind>& type) {
   ir::Value v;
   v.type = type;
   if (v.is_tensor())
     std::get<ir::TensorType>(v.type).requires_grad = false;  // it says nothing here
   return ir::type_text(v);
+}
+
+std::string text(const c10::IValue& v) {
+  if (!v.isTensor()) return "a value of type " + v.tagKind();
+  const at::Tensor& t = v.toTensor();
+  if (!t.defined()) return "no tensor";
+  return t.layout() == at::kStrided ? text(ir::type_of(t)) : "a tensor that is not strided";
 }
 
 bool fits(const at::Tensor& t, const ir::TensorType& type, bool any_shape) {
