@@ -1,4 +1,5 @@
-"""What all tests share: a quiet, single-threaded torch, totals in the summary, and one check of every trace.
+"""What all tests share: a quiet, single-threaded torch, totals in the summary, one check of every trace, and one of
+every result of every program (option ``check_results``).
 
 ``FULGURITE_TEST_SEEDS=5000`` draws that many random programs; ``FULGURITE_TEST_UPDATE=1`` rewrites the lists of
 expected exceptions under tests/expected. Tests marked ``long`` run with ``--long`` only.
@@ -17,6 +18,7 @@ import torch
 sys.path.insert(0, os.path.dirname(__file__))
 sys.path.append(os.path.dirname(os.path.dirname(__file__)))  # bench/
 
+os.environ.setdefault("FULGURITE_CHECK_RESULTS", "1")
 torch.set_num_threads(1)  # before anything starts a thread pool: tests fork
 
 _totals: dict[str, dict[str, int]] = {}

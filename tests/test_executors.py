@@ -430,6 +430,23 @@ def test_random_programs_with_groups_are_as_in_eager(seed):
                 torch.testing.assert_close(found, expected)
 
 
+def test_a_group_that_returns_an_expanded_argument_gives_it_the_strides_that_the_program_has():
+    ex = extend.FusionExecutor("expands", fuse=lambda group: lambda *inputs: group(*inputs))
+    ex.register_supported("aten.t")
+    ex.register_supported("aten.sin")
+
+    def program(x):
+        y = x.expand(2, 4).clone().sin()
+        z = x.expand(2, 4).t()
+        return y.cos(), z.unflatten(0, (2, 2)).cos(), torch.sin(z)
+
+    f = fg.jit(program, executors=[ex], check_results=True)
+    for _ in range(3):
+        x = torch.randn(1, 4)
+        torch.testing.assert_close(f(x), program(x))
+    assert fg.cache_hits(f) == 2 and "expands" in taken(f)
+
+
 # ---- changes ---------------------------------------------------------------------------------------------
 def test_a_new_implementation_drops_what_was_compiled_with_the_old_one(ex):
     ex.register_implementation("aten.sin", sine(ex, scale=2.0))

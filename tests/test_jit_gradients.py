@@ -300,6 +300,23 @@ def test_saved_tensor_hooks_outside() -> None:
     torch.testing.assert_close((x.grad, w.grad), want)
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_saved_tensor_hooks_that_give_tensors_back_in_other_memory(create_graph: bool) -> None:
+    def f(x, w):
+        parts = (x * 2).t().sin().unflatten(0, (2, 2))
+        return (parts * w.exp()).exp() * x[:, :1].expand(3, 4).sin()[:, :2].t().unsqueeze(1)
+
+    g = warmed(f, leaf(3, 4), leaf(2, 2, 3))
+    x, w = leaf(3, 4)(), leaf(2, 2, 3)()
+    results = []
+    for h in (f, g):
+        with torch.autograd.graph.save_on_cpu():
+            y = h(x, w)
+        results.append(torch.autograd.grad(y.sum(), (x, w), create_graph=create_graph))
+    torch.testing.assert_close(results[1], results[0])
+    assert fg.cache_hits(g) == 2
+
+
 def test_complex_gradients() -> None:
     def f(z):
         return (z * z.conj()).real.sum() + torch.view_as_real(z).sin().sum()

@@ -66,6 +66,7 @@ struct Options {
   bool fullgraph = false;        // throw CompileError where a call would fall back
   bool caching = true;           // false: record every call
   bool reinplace = true;         // turn values back into buffers where nobody can tell
+  bool check_results = false;    // compare each result of a program with its declared type (FG-902)
   std::size_t max_entries = 64;  // how many specialisations are kept
   // Of which, behind one set of guards, how many that only data tell apart.
   std::size_t max_branches = 64;

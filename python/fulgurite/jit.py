@@ -65,6 +65,7 @@ def _make(fn: Any, values: dict[str, Any]) -> Any:
         write_back_at_once=values["skip_inplace_functionalization"],
         max_entries=values["max_entries"],
         max_branches=values["max_branches"],
+        check_results=values["check_results"],
         executors=[executor._core for executor in values["executors"]],
     )
     _options_given[jitted] = values

@@ -87,6 +87,13 @@ TABLE = {
             "of which, behind one set of guards, how many that only data tell apart",
         ),
         Option(
+            "check_results",
+            False,
+            (True, False),
+            "compare each result of a compiled program with the type that its trace declares, and raise "
+            "where they differ (FG-902): for finding bugs of fulgurite",
+        ),
+        Option(
             "executors",
             None,
             None,

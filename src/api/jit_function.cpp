@@ -188,7 +188,8 @@ class RecordedCall {
     entry_->aliases = run::AliasGuard(all, passes::inputs_whose_views_matter(*recording.trace));
     entry_->check_aliases =
         entry_->aliases.any() || lowered.functional->epilogue < lowered.functional->binds.size();
-    entry_->program = std::make_shared<run::Compiled>(std::move(lowered));
+    entry_->program =
+        std::make_shared<run::Compiled>(std::move(lowered), nullptr, state_.options.check_results);
     entry_->compile_milliseconds = milliseconds_since(start);
   }
 
@@ -233,8 +234,8 @@ bool serve(JitFunction::State& s, const api::Given& given, const run::Modes& now
         results.lengths = entry->result_lengths;
         count_hit(s, entry);
         return true;
-      case api::Serving::Ended::ExecutorFailed:
-        throw exec::ExecutorError(*serving.executor_failure());
+      case api::Serving::Ended::Failed:
+        std::rethrow_exception(serving.failure());
       case api::Serving::Ended::Unserved:
         left = std::static_pointer_cast<api::Entry>(serving.left());
         return false;

@@ -17,16 +17,6 @@ std::string location_key(const SourceLocation& location) {
   return location.file + ":" + std::to_string(location.line);
 }
 
-TensorType type_of(const at::Tensor& tensor) {
-  TensorType type;
-  type.dtype = tensor.scalar_type();
-  type.device = tensor.device();
-  type.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-  type.strides.assign(tensor.strides().begin(), tensor.strides().end());
-  type.requires_grad = tensor.requires_grad();
-  return type;
-}
-
 }  // namespace
 
 TraceBuilder::TraceBuilder(std::string name, std::string stage) {

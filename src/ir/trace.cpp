@@ -1,5 +1,7 @@
 #include "ir/trace.h"
 
+#include <ATen/core/Tensor.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -35,6 +37,16 @@ bool TensorType::is_dense() const {
     expected *= size;
   }
   return true;
+}
+
+TensorType type_of(const at::Tensor& t) {
+  TensorType type;
+  type.dtype = t.scalar_type();
+  type.device = t.device();
+  type.sizes.assign(t.sizes().begin(), t.sizes().end());
+  type.strides.assign(t.strides().begin(), t.strides().end());
+  type.requires_grad = t.requires_grad();
+  return type;
 }
 
 Dims default_strides(const Dims& sizes) {

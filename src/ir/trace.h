@@ -67,6 +67,8 @@ struct TensorType {
   bool operator==(const TensorType& other) const = default;
 };
 
+TensorType type_of(const at::Tensor& t);
+
 // The strides that a fresh contiguous tensor of these sizes has.
 Dims default_strides(const Dims& sizes);
 

@@ -24,9 +24,24 @@
 namespace fulgurite {
 namespace {
 
-// In compiled code, below autograd, nobody else bumps the version of what the caller can see.
+// In compiled code (run/below_autograd.h), where inputs may require grad and nobody looks at it.
+bool below_autograd() {
+  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
+}
+
+bool is_differentiated(const at::Tensor& t) {
+  return t.requires_grad() && c10::GradMode::is_enabled() && !below_autograd();
+}
+
+// A copy, as a result with a history, that has the strides of `like`.
+at::Tensor copy_like(const at::Tensor& like, const at::Tensor& contents) {
+  return at::empty_strided(like.sizes(), like.strides(), like.options().requires_grad(false))
+      .copy_(contents);
+}
+
+// Below autograd nobody else bumps the version of what the caller can see.
 at::Tensor& copy_impl(const at::Tensor& source, at::Tensor& destination) {
-  const bool below = c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
+  const bool below = below_autograd();
   // A view whose base has been written looks like a leaf until somebody asks for its node.
   if (!below && destination.requires_grad() && destination.is_view()) destination.grad_fn();
   destination.copy_(source);
@@ -46,8 +61,8 @@ std::vector<at::Tensor> function_impl(c10::string_view /*name*/, int64_t /*call*
 
 // As for functions; in a trace that is run by itself, autograd knows the leaf.
 at::Tensor leaf_impl(const at::Tensor& self, bool /*given*/) {
-  const bool below = c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
-  return below || !c10::GradMode::is_enabled() ? self : self.detach().requires_grad_(true);
+  return below_autograd() || !c10::GradMode::is_enabled() ? self
+                                                          : self.detach().requires_grad_(true);
 }
 at::Tensor boundary_impl(const at::Tensor& self, int64_t /*number*/,
                          const std::optional<at::Tensor>& /*base*/) {
@@ -81,17 +96,18 @@ std::vector<at::Tensor> function_backward_impl(c10::string_view name, int64_t /*
 at::Tensor close_leaf_impl(const at::Tensor& open) { return open.clone(); }
 
 at::Tensor set_data_impl(const at::Tensor& self, const at::Tensor& data) {
-  if (!c10::GradMode::is_enabled() || !self.requires_grad()) return data.detach();
-  // Under autograd (create_graph): a clone has the identity as its gradient, and saves nothing.
-  at::Tensor result = self.clone();
+  if (!is_differentiated(self)) return data.detach();
+  // Under autograd (create_graph): a copy has the identity as its gradient, and saves nothing.
+  at::Tensor result = copy_like(data, self);
   result.detach().copy_(data);
   return result;
 }
 
 at::Tensor replace_impl(const at::Tensor& self, const at::Tensor& data) {
-  if (!c10::GradMode::is_enabled() || !self.requires_grad()) return data;
+  if (!is_differentiated(self)) return data;
   // Under autograd (create_graph): an operator whose gradients are those.
-  return at::where(at::ones({}, self.options().dtype(at::kBool).requires_grad(false)), data, self);
+  const at::Tensor always = at::ones({}, self.options().dtype(at::kBool).requires_grad(false));
+  return copy_like(data, at::where(always, data, self));
 }
 
 at::Tensor data_impl(const at::Tensor& self) { return self.variable_data(); }
@@ -120,11 +136,11 @@ at::Tensor strided_view_impl(const at::Tensor& self, at::IntArrayRef size, at::I
 
 at::Tensor strided_scatter_impl(const at::Tensor& self, const at::Tensor& src, at::IntArrayRef size,
                                 at::IntArrayRef stride, int64_t offset) {
-  if (!c10::GradMode::is_enabled() || !(self.requires_grad() || src.requires_grad()))
+  if (!self.requires_grad() && !is_differentiated(src))
     return at::as_strided_scatter(self, src, size, stride, self.storage_offset() + offset);
-  // Under autograd (create_graph): the gradient of as_strided_scatter is wrong for self.
-  at::Tensor out = at::empty_strided(self.sizes(), self.strides(), self.options());
-  out.copy_(self);
+  // Under autograd (create_graph) the gradient of as_strided_scatter is wrong for self, and it
+  // refuses one that requires grad below autograd as well.
+  at::Tensor out = copy_like(self, self);
   out.as_strided(size, stride, offset).copy_(src);
   return out;
 }

@@ -14,6 +14,7 @@
 #include "passes/checkpoint.h"
 #include "passes/derive.h"
 #include "passes/infer.h"
+#include "passes/overwritten_needs.h"
 #include "passes/user_rules.h"
 
 namespace fulgurite::passes {
@@ -56,7 +57,7 @@ class Differentiator {
       : to_read_(to_read),
         separate_(separate),
         in_(*f.trace),
-        overwritten_(f.overwritten),
+        overwritten_(f),
         b_(in_, "differentiate"),
         cotangent_(in_.values.size(), kNoValue) {}
 
@@ -307,10 +308,10 @@ class Differentiator {
     const auto rule = rules_[index] ? rules_[index] : derive(in_, bind, cotangents, wanted);
     location_ = bind.location;
 
-    auto overwritten = overwritten_need(*rule, bind, index, arguments, results);
-    if (!overwritten && !rule->of_user)
-      overwritten = overwritten_need_of_node(bind, index, wanted, arguments, results);
-    if (overwritten) return raise_in_backward(bind, index, *overwritten, *rule, arguments, results);
+    const OverwrittenNeeds::Use use{index, arguments, results};
+    auto overwritten = overwritten_.of_rule(*rule, use);
+    if (!overwritten && !rule->of_user) overwritten = overwritten_.of_node(wanted, use);
+    if (overwritten) return raise_in_backward(use, *overwritten, *rule);
 
     const Trace& t = *rule->trace;
     std::vector<ValueId> ids(t.values.size(), kNoValue);
@@ -362,77 +363,32 @@ class Differentiator {
     for (size_t k = 0; k < gradients.size(); ++k) accumulate(inputs[k], gradients[k]);
   }
 
-  // Since bind `index` used it. An in-place operator saves what it needs of its own (first)
-  // argument before it writes, of others not.
-  static bool is_after(int64_t time, const Bind& bind, size_t index, bool other_argument) {
-    const auto own = 2 * static_cast<int64_t>(index);
-    return time > own ||
-           (time == own && other_argument && !std::holds_alternative<ValueList>(bind.args[0]));
-  }
-
-  struct Needed {
-    ValueId value;
-    bool other_argument;
-  };
-  // An argument or result of the bind that the rule needs, and that is overwritten afterwards.
-  std::optional<Needed> overwritten_need(const Rule& rule, const Bind& bind, size_t index,
-                                         const std::vector<ValueId>& arguments,
-                                         const std::vector<ValueId>& results) const {
-    for (const auto& [source, i] : rule.inputs) {
-      if (source != Rule::Source::Argument && source != Rule::Source::Result) continue;
-      const ValueId id = source == Rule::Source::Argument ? arguments.at(i) : results.at(i);
-      const bool other = source == Rule::Source::Argument && i > 0;
-      if (id != kNoValue && is_after(overwritten_[id].last, bind, index, other))
-        return Needed{id, other};
-    }
-    return std::nullopt;
-  }
-
-  // The same for what eager's node saves: it is made for all results, whichever are used.
-  std::optional<Needed> overwritten_need_of_node(const Bind& bind, size_t index,
-                                                 const std::vector<bool>& wanted,
-                                                 const std::vector<ValueId>& arguments,
-                                                 const std::vector<ValueId>& results) const {
-    bool overwritten = false;
-    for (const auto* ids : {&arguments, &results})
-      for (ValueId id : *ids)
-        overwritten = overwritten || (id != kNoValue && overwritten_[id].last >= 0);
-    if (!overwritten || results.size() < 2) return std::nullopt;
-    std::vector<const TensorType*> cotangents;
-    for (ValueId r : results) {
-      const bool has_gradient = r != kNoValue && in_.value(r).tensor().requires_grad;
-      cotangents.push_back(has_gradient ? &in_.value(r).tensor() : nullptr);
-    }
-    return overwritten_need(*derive(in_, bind, cotangents, wanted), bind, index, arguments,
-                            results);
-  }
-
   // The gradient of `bind` needs a value that was overwritten: eager raises when it is asked for.
-  void raise_in_backward(const Bind& bind, size_t index, const Needed& needed, const Rule& rule,
-                         const std::vector<ValueId>& arguments,
-                         const std::vector<ValueId>& results) {
+  void raise_in_backward(const OverwrittenNeeds::Use& use, const OverwrittenNeeds::Need& needed,
+                         const Rule& rule) {
+    const Bind& bind = in_.binds[use.index];
     static const Op overwritten = Op::get("fulgurite::overwritten");
     std::string what = place(bind);
     if (!what.empty()) what += ": ";
     what += "the gradient of " + bind.op.id() + " needs " + in_.value(needed.value).name +
             ", which is overwritten in place afterwards";
-    if (!is_after(overwritten_[needed.value].last_counted, bind, index, needed.other_argument))
+    if (!needed.is_counted)
       throw Refusal("FG-180", what +
                                   " without a change of its version: eager's backward goes on with "
                                   "what was written, so the call stays with eager");
     if (outermost_checkpoint(in_, bind.region) >= 0)
       throw Refusal("FG-194", what + " in a checkpoint, where eager checks no versions");
-    for (ValueId r : results) {
+    for (ValueId r : use.results) {
       if (r == kNoValue || !active_[r] || cotangent_[r] == kNoValue) continue;
       for (size_t a : rule.gradients_of)
-        accumulate(arguments[a], emit(overwritten, {Arg(cotangent_[r]), Arg(IValue(what))},
-                                      in_.value(arguments[a]).tensor()));
+        accumulate(use.arguments[a], emit(overwritten, {Arg(cotangent_[r]), Arg(IValue(what))},
+                                          in_.value(use.arguments[a]).tensor()));
     }
   }
 
   bool to_read_, separate_;
   const Trace& in_;
-  const std::vector<Overwriting>& overwritten_;
+  OverwrittenNeeds overwritten_;
   ir::TraceBuilder b_;
   GradientParts parts_;
   int part_ = kNoPart;              // that is being differentiated

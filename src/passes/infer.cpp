@@ -90,11 +90,9 @@ std::vector<ir::TensorType> infer_types(const ir::Trace& trace, const ir::Bind& 
   });
   std::vector<ir::TensorType> types;
   auto add = [&](const at::Tensor& t) {
-    ir::TensorType type;
-    type.dtype = t.scalar_type();
-    type.device = t.is_meta() ? device : t.device();
-    type.sizes.assign(t.sizes().begin(), t.sizes().end());
-    type.strides.assign(t.strides().begin(), t.strides().end());
+    ir::TensorType type = ir::type_of(t);
+    if (t.is_meta()) type.device = device;
+    type.requires_grad = false;
     types.push_back(std::move(type));
   };
   for (const c10::IValue& v : stack) {

@@ -1,40 +1,14 @@
-// Which values of a trace may share memory when it runs.
+// Which memory of a trace may be written, because nobody else looks at it any more.
 #pragma once
 
-#include <numeric>
 #include <vector>
 
 #include "ir/trace.h"
-#include "ops/traits.h"
+#include "ops/shared_memory.h"
 
 namespace fulgurite::passes {
 
-// Views with their bases, identities with what they return, written arguments with results.
-class MemoryGroups {
- public:
-  explicit MemoryGroups(const ir::Trace& t) : parent_(t.values.size()) {
-    std::iota(parent_.begin(), parent_.end(), 0);
-    for (const ir::Bind& b : t.binds) {
-      const bool may_alias =
-          ops::is_view(b.op) || ops::is_mutable(b.op) || !ops::returns_fresh_memory(b.op);
-      if (!may_alias) continue;
-      ir::ValueId first = ir::kNoValue;
-      for_each_arg(b, [&](ir::ValueId id) { first = merge(first, id); });
-      for_each_result(b, [&](ir::ValueId id) { first = merge(first, id); });
-    }
-  }
-  ir::ValueId find(ir::ValueId id) {
-    while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
-    return id;
-  }
-
- private:
-  ir::ValueId merge(ir::ValueId a, ir::ValueId b) {
-    if (a == ir::kNoValue) return find(b);
-    return parent_[find(b)] = find(a);
-  }
-  std::vector<ir::ValueId> parent_;
-};
+using ops::MemoryGroups;
 
 inline bool same_layout(const ir::Value& a, const ir::Value& b) {
   if (!a.is_tensor() || !b.is_tensor()) return false;

@@ -9,6 +9,7 @@
 #include "ir/builder.h"
 #include "ir/errors.h"
 #include "ops/prims.h"
+#include "ops/shared_memory.h"
 #include "ops/traits.h"
 #include "passes/checkpoint.h"
 
@@ -26,7 +27,11 @@ namespace {
 
 class Splitter {
  public:
-  explicit Splitter(const Joint& joint) : j_(joint), t_(*joint.trace) {
+  explicit Splitter(const Joint& joint)
+      : j_(joint),
+        t_(*joint.trace),
+        bases_(*joint.trace),
+        overwritten_(ops::overwritten_inputs(*joint.trace)) {
     for (const NodeValues& n : j_.parts)
       attached_.insert(attached_.end(), n.attached.begin(), n.attached.end());
   }
@@ -34,7 +39,7 @@ class Splitter {
   SplitTraces run() {
     partition();
     SplitTraces result;
-    find_overwritten();
+    find_first_write();
     find_checkpoints();
     choose_saved();
     result.backward = make_backward();
@@ -85,33 +90,16 @@ class Splitter {
            forward_[producer_[id]];
   }
 
-  // Storages of the caller that the call writes: what backward needs of them must be copied before.
-  void find_overwritten() {
-    first_write_ = t_.epilogue;
-    for (size_t i = 0; i < t_.binds.size(); ++i) {
-      if (i < t_.epilogue && !(t_.binds[i].op == prims::copy_())) continue;
-      first_write_ = std::min(first_write_, i);
-      for (size_t a : ops::written_arguments(t_.binds[i])) {
-        ir::for_each_value(t_.binds[i].args[a], [&](ValueId id) {
-          ValueId base = id;
-          while (producer_[base] != SIZE_MAX && ops::is_view(t_.binds[producer_[base]].op))
-            base = std::get<ValueId>(t_.binds[producer_[base]].args[0]);
-          overwritten_.push_back(base);
-        });
-      }
-    }
+  void find_first_write() {
+    first_write_ = 0;
+    while (first_write_ < t_.epilogue && !(t_.binds[first_write_].op == prims::copy_()))
+      ++first_write_;
   }
 
   // Does `id` show memory of an input that the call overwrites?
   bool is_overwritten(ValueId id) const {
-    while (computed_in_forward(id) && ops::is_view(t_.binds[producer_[id]].op) &&
-           std::holds_alternative<ValueId>(t_.binds[producer_[id]].args[0]))
-      id = std::get<ValueId>(t_.binds[producer_[id]].args[0]);
-    if (!is_forward_input(id)) return false;
-    for (ValueId o : overwritten_)
-      if (o == id || (t_.value(o).storage >= 0 && t_.value(o).storage == t_.value(id).storage))
-        return true;
-    return false;
+    if (!computed_in_forward(id) && !is_forward_input(id)) return false;
+    return overwritten_[bases_.base(id)];
   }
 
   // Which values backward computes again: those that only their checkpoint uses.
@@ -351,12 +339,14 @@ class Splitter {
   std::vector<bool> forward_;
   std::vector<bool> again_;
   std::vector<ValueId> saved_;
-  std::vector<ValueId> copied_;       // saved as copies: the call overwrites them
-  std::vector<int32_t> checkpoint_;   // by bind: the outermost one around it, -1: none
-  std::vector<bool> kept_;            // by value: not computed again
-  std::vector<size_t> drawn_;         // binds that draw again in backward what they drew
-  std::vector<ValueId> overwritten_;  // inputs that the call writes
-  size_t first_write_ = 0;            // the first bind that writes them
+  std::vector<ValueId> copied_;      // saved as copies: the call overwrites them
+  std::vector<int32_t> checkpoint_;  // by bind: the outermost one around it, -1: none
+  std::vector<bool> kept_;           // by value: not computed again
+  std::vector<size_t> drawn_;        // binds that draw again in backward what they drew
+  ops::MemoryBases bases_;
+  std::vector<bool> overwritten_;  // by value: an input that the call writes; what backward needs
+                                   // of it must be copied before
+  size_t first_write_ = 0;         // the first bind that writes them
 };
 
 }  // namespace

@@ -2,29 +2,26 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <sstream>
 
-#include "ir/builder.h"
 #include "ir/errors.h"
 #include "ir/schema_args.h"
 #include "ir/stack.h"
 #include "ir/text.h"
-#include "ops/prims.h"
 #include "ops/traits.h"
 #include "passes/cut_rule.h"
+#include "passes/default_rule.h"
 #include "passes/functionalize.h"
 #include "passes/infer.h"
+#include "passes/operator_call.h"
 #include "record/recorder.h"
 
 namespace fulgurite::passes {
 
 using c10::IValue;
-using ir::Arg;
 using ir::Bind;
 using ir::kNoValue;
 using ir::TensorType;
@@ -35,115 +32,10 @@ using rules::RuleError;
 
 namespace {
 
-bool differentiable(at::ScalarType t) { return at::isFloatingType(t) || at::isComplexType(t); }
-
 std::string text(const TensorType& type) {
   ir::Value v;
   v.type = type;
   return ir::type_text(v);
-}
-
-TensorType type_of(const at::Tensor& t) {
-  TensorType type;
-  type.dtype = t.scalar_type();
-  type.device = t.device();
-  type.sizes.assign(t.sizes().begin(), t.sizes().end());
-  type.strides.assign(t.strides().begin(), t.strides().end());
-  return type;
-}
-
-at::Tensor conform(const at::Tensor& t, const TensorType& type) {
-  if (t.strides() == at::IntArrayRef(type.strides)) return t;
-  torch::jit::Stack stack{IValue(t), IValue(static_cast<int64_t>(type.dtype)),
-                          IValue(std::vector<int64_t>(type.strides.begin(), type.strides.end()))};
-  prims::conform().handle().callBoxed(&stack);
-  return stack.back().toTensor();
-}
-
-// The place of one tensor among the arguments, by the schema. A number in place of a tensor is one.
-struct Slot {
-  size_t argument;     // of the schema
-  size_t element = 0;  // of a list
-  int flat = -1;       // among the tensors of the bind, -1: no tensor
-};
-
-std::vector<Slot> slots_of(const Bind& bind) {
-  std::vector<Slot> slots;
-  int flat = 0;
-  const auto& schema = bind.op.schema().arguments();
-  for (size_t a = 0; a < bind.args.size(); ++a) {
-    if (const auto* list = std::get_if<ValueList>(&bind.args[a])) {
-      for (size_t e = 0; e < list->size(); ++e)
-        slots.push_back({a, e, (*list)[e] == kNoValue ? -1 : flat + static_cast<int>(e)});
-      flat += static_cast<int>(list->size());
-    } else if (const auto* id = std::get_if<ValueId>(&bind.args[a])) {
-      slots.push_back({a, 0, *id == kNoValue ? -1 : flat});
-      ++flat;
-    } else if (ir::is_tensor_type(schema[a].type())) {
-      slots.push_back({a, 0, -1});
-    }
-  }
-  return slots;
-}
-
-// The same bind with every floating argument differentiable, and tensors in place of numbers: what
-// the default rule saves must not depend on what happens to require grad.
-struct Widened {
-  ir::TracePtr trace;
-  Bind bind;
-  std::vector<bool> wanted;
-  std::vector<const TensorType*> cotangents;
-  std::vector<TensorType> types;
-  std::vector<IValue> numbers;  // by flat argument: the number that a tensor stands for
-};
-
-Widened widened(const Trace& trace, const Bind& bind, const std::vector<TensorType>& results) {
-  Widened w{nullptr, bind, {}, {}, results, {}};
-  ir::TraceBuilder b("rule", "rule");
-  w.bind.results.clear();
-  auto add = [&](TensorType type, IValue number) {
-    type.requires_grad = differentiable(type.dtype);
-    ir::Value v;
-    v.type = type;
-    v.name = "arg" + std::to_string(w.wanted.size());
-    w.wanted.push_back(type.requires_grad);
-    w.numbers.push_back(std::move(number));
-    return b.add_input(std::move(v));
-  };
-  auto one = [&](ValueId& id) {
-    if (id != kNoValue && !trace.value(id).is_tensor()) {
-      throw Refusal("FG-171", bind.op.id() + ": a user's rule for an operator whose argument " +
-                                  trace.value(id).name + " is a number that varies");
-    } else if (id != kNoValue) {
-      id = add(trace.value(id).tensor(), IValue());
-    } else {
-      w.wanted.push_back(false);
-      w.numbers.emplace_back();
-    }
-  };
-  const auto& schema = bind.op.schema().arguments();
-  at::ScalarType common = at::kFloat;
-  for_each_arg(bind, [&](ValueId id) {
-    if (trace.value(id).is_tensor() && differentiable(trace.value(id).tensor().dtype))
-      common = trace.value(id).tensor().dtype;
-  });
-  for (size_t a = 0; a < w.bind.args.size(); ++a) {
-    Arg& arg = w.bind.args[a];
-    if (auto* id = std::get_if<ValueId>(&arg)) {
-      one(*id);
-    } else if (auto* list = std::get_if<ValueList>(&arg)) {
-      for (ValueId& e : *list) one(e);
-    } else if (const IValue& v = std::get<IValue>(arg);
-               v.isScalar() && ir::is_tensor_type(schema[a].type())) {
-      TensorType type;
-      type.dtype = common;
-      arg = Arg(add(type, v));
-    }
-  }
-  for (const TensorType& t : w.types)
-    w.cotangents.push_back(differentiable(t.dtype) ? &t : nullptr);
-  w.trace = b.finish();
-  return w;
 }
 
 // One tracing of one rule, known to the functions that are called by it.
@@ -201,99 +93,19 @@ class Tracing : public rules::Gradients {
     return cut();
   }
 
-  // The operator itself, and what its default rule wants saved.
   rules::Augmented default_forward(const std::vector<IValue>& arguments) {
-    const Rule& by_default = default_rule();
-    rules::Augmented a;
-    a.results = call_operator(arguments);
-    const std::vector<at::Tensor> flat = flat_results(a.results);
-    for (const Rule::Input& in : by_default.inputs) {
-      if (in.source == Rule::Source::Argument)
-        a.saved.push_back(argument_of_default(arguments, in.index));
-      if (in.source == Rule::Source::Result) a.saved.emplace_back(flat.at(in.index));
-    }
-    return a;
+    return default_rule().forward(arguments);
   }
 
   std::vector<at::Tensor> default_backward(const std::vector<IValue>& saved,
                                            const std::vector<at::Tensor>& cotangents) {
-    const Rule& by_default = default_rule();
-    const Trace& t = *by_default.trace;
-    if (saved.size() != t.num_saved_inputs)
-      fail("FG-324", "the default backward takes " + std::to_string(t.num_saved_inputs) +
+    const DefaultRule& rule = default_rule();
+    if (saved.size() != rule.saves())
+      fail("FG-324", "the default backward takes " + std::to_string(rule.saves()) +
                          " saved values, found " + std::to_string(saved.size()));
-    std::vector<IValue> env(t.values.size());
-    size_t k = 0;
-    for (size_t i = 0; i < t.inputs.size(); ++i) {
-      const Rule::Input& in = by_default.inputs[i];
-      if (in.source == Rule::Source::Cotangent) {
-        if (in.index >= cotangents.size() || !cotangents[in.index].defined())
-          fail("FG-324", "the default backward takes a cotangent of each floating result");
-        env[t.inputs[i]] = conform(cotangents[in.index], t.value(t.inputs[i]).tensor());
-        continue;
-      }
-      const IValue& v = saved[k++];
-      env[t.inputs[i]] =
-          v.isTensor()
-              ? v
-              : IValue(at::scalar_tensor(v.toScalar(), t.value(t.inputs[i]).tensor().dtype));
-    }
-    for (size_t id = 0; id < t.values.size(); ++id)
-      if (t.values[id].kind == ir::ValueKind::Constant) env[id] = t.values[id].constant;
-    torch::jit::Stack stack;
-    for (const Bind& b : t.binds) ir::run_bind(b, env, stack);
-    std::vector<at::Tensor> gradients(slots_.size());
-    for (size_t g = 0; g < by_default.gradients_of.size(); ++g) {
-      const ValueId id = t.outputs[g];
-      if (id == kNoValue) continue;
-      gradients[slot_of_default(by_default.gradients_of[g])] = env[id].toTensor();
-    }
-    return gradients;
-  }
-
-  // Both halves of the default rule, as programs over all tensor arguments.
-  DefaultRuleTraces default_traces() {
-    const Rule& rule = default_rule();
-    const Trace& wide = *widened_.trace;
-    ir::TraceBuilder f(wide, "rule");
-    f.trace().kind = ir::TraceKind::AugmentedForward;
-    f.trace().functional = true;
-    f.trace().name = "augmented_forward_" + bind_.op.base_name();
-    Bind bind = widened_.bind;
-    std::vector<ValueId> results;
-    for (const TensorType& t : types_) {
-      ir::Value v;
-      v.type = t;
-      results.push_back(f.add_value(std::move(v)));
-    }
-    size_t in_list = results.size(), next = 0;
-    for (const c10::Argument& r : bind.op.schema().returns())
-      if (ir::is_tensor_type(r.type()) && in_list > 0) --in_list;
-    for (const c10::Argument& r : bind.op.schema().returns()) {
-      if (ir::is_tensor_type(r.type()) && next < results.size()) {
-        bind.results.emplace_back(results[next++]);
-      } else if (ir::is_tensor_list_type(r.type())) {
-        ValueList list;
-        for (size_t k = 0; k < in_list; ++k) list.push_back(results[next++]);
-        bind.results.emplace_back(std::move(list));
-      } else {
-        bind.results.emplace_back(kNoValue);
-      }
-    }
-    const std::vector<ValueId> arguments = tensor_arguments(wide, bind);
-    if (ops::is_mutable(bind.op)) f.begin_epilogue();
-    f.add_bind(bind);
-    if (!ops::is_mutable(bind.op)) f.begin_epilogue();
-    f.trace().outputs = results;
-    for (const Rule::Input& in : rule.inputs) {
-      if (in.source == Rule::Source::Argument) f.trace().saved.push_back(arguments.at(in.index));
-      if (in.source == Rule::Source::Result) f.trace().saved.push_back(results.at(in.index));
-    }
-    auto backward = std::make_shared<Trace>(*rule.trace);
-    backward->outputs.assign(slots_.size(), kNoValue);
-    for (size_t g = 0; g < rule.gradients_of.size(); ++g)
-      backward->outputs.at(slot_of_default(rule.gradients_of[g])) = rule.trace->outputs[g];
-    return {f.finish(), backward};
+    if (!rule.has_its_cotangents(cotangents))
+      fail("FG-324", "the default backward takes a cotangent of each floating result");
+    return rule.backward(saved, cotangents);
   }
 
   // ---- rules::Gradients
@@ -301,11 +113,11 @@ class Tracing : public rules::Gradients {
     for (const auto& [of, cotangent] : asked_)
       if (of.is_same(result)) return cotangent;
     record::Pause pause;
-    if (!differentiable(result.scalar_type()))
+    if (!is_differentiable(result.scalar_type()))
       fail("FG-324", "get_grad of a tensor of dtype " +
                          std::string(c10::toString(result.scalar_type())) +
                          ", which has no gradient");
-    at::Tensor g = sample(type_of(result));
+    at::Tensor g = sample(ir::type_of(result));
     recorder_->add_input(g, "g" + std::to_string(asked_.size()));
     asked_.emplace_back(result, g);
     return g;
@@ -369,30 +181,12 @@ class Tracing : public rules::Gradients {
     return samples_.at(static_cast<size_t>(slots_[slot].flat));
   }
 
-  std::vector<IValue> call_operator(const std::vector<IValue>& arguments) const {
-    torch::jit::Stack stack;
-    const auto& schema = bind_.op.schema().arguments();
-    for (size_t a = 0; a < arguments.size(); ++a) {
-      const IValue& v = arguments[a];
-      stack.push_back(v.isTensor() || v.isList() ? v : ir::boxed_constant(v, schema[a].type()));
-    }
-    bind_.op.handle().callBoxed(&stack);
-    return stack;
-  }
-
-  // The tensors among the results of the schema; undefined ones are left out, as a bind has them.
   std::vector<at::Tensor> flat_results(const std::vector<IValue>& results) const {
     const auto& returns = bind_.op.schema().returns();
     if (results.size() != returns.size())
       fail("FG-323", "the augmented forward gave " + std::to_string(results.size()) +
                          " results; expected " + std::to_string(returns.size()));
-    std::vector<at::Tensor> flat;
-    for (const IValue& v : results) {
-      if (v.isTensor()) flat.push_back(v.toTensor());
-      if (v.isTensorList())
-        for (const IValue& e : v.toListRef()) flat.push_back(e.toTensor());
-    }
-    return flat;
+    return tensors_of(results);
   }
 
   void check(const std::string& what, const at::Tensor& t, const TensorType& expected) const {
@@ -402,8 +196,9 @@ class Tracing : public rules::Gradients {
     TensorType plain = expected;
     plain.strides = ir::default_strides(plain.sizes);
     plain.requires_grad = false;
-    TensorType found = type_of(t);
+    TensorType found = ir::type_of(t);
     found.strides = ir::default_strides(found.sizes);
+    found.requires_grad = false;
     fail("FG-324", what + " is " + text(found) + "; expected " + text(plain));
   }
 
@@ -425,10 +220,10 @@ class Tracing : public rules::Gradients {
     const auto& name = bind_.op.schema().arguments()[s.argument].name();
     if (s.flat < 0) return;  // a number has no gradient
     const at::Tensor of = sample_of(slot);
-    if (!differentiable(of.scalar_type()))
-      fail("FG-324", "there is a gradient for " + name + ", which is " + text(type_of(of)) +
+    if (!is_differentiable(of.scalar_type()))
+      fail("FG-324", "there is a gradient for " + name + ", which is " + text(ir::type_of(of)) +
                          " and has none; expected None");
-    TensorType expected = type_of(of);
+    TensorType expected = ir::type_of(of);
     check("the gradient of " + name, g, expected);
     if (static_cast<size_t>(s.flat) < wanted_.size() && !wanted_[static_cast<size_t>(s.flat)])
       return;
@@ -440,7 +235,7 @@ class Tracing : public rules::Gradients {
     record::Pause pause;
     for (size_t r = 0; r < results_.size(); ++r) {
       cotangents_.emplace_back();
-      if (!differentiable(types_[r].dtype)) continue;
+      if (!is_differentiable(types_[r].dtype)) continue;
       TensorType type = types_[r];
       cotangents_.back() = sample(type);
       recorder_->add_input(cotangents_.back(), "g" + std::to_string(r));
@@ -538,34 +333,9 @@ class Tracing : public rules::Gradients {
     }
   }
 
-  const Rule& default_rule() {
-    if (!default_) default_ = make_default_rule();
+  const DefaultRule& default_rule() {
+    if (!default_) default_ = std::make_unique<DefaultRule>(trace_, bind_, types_, place());
     return *default_;
-  }
-
- public:
-  std::shared_ptr<const Rule> make_default_rule() {
-    record::Pause pause;
-    if (types_.empty()) types_ = infer_types(trace_, bind_);
-    widened_ = widened(trace_, bind_, types_);
-    try {
-      return derive(*widened_.trace, widened_.bind, widened_.cotangents, widened_.wanted);
-    } catch (const Refusal& r) {
-      throw RuleError("FG-327", place() + ": the operator has no default rule (" + r.message() +
-                                    "); give both an augmented forward and a backward");
-    }
-  }
-
- private:
-  // Flat argument `index` of the widened bind: a slot of ours.
-  size_t slot_of_default(size_t index) const {
-    return index;  // each tensor, hole and number has one place in both
-  }
-
-  IValue argument_of_default(const std::vector<IValue>& arguments, size_t index) const {
-    const Slot& s = slots_.at(slot_of_default(index));
-    const IValue& v = arguments.at(s.argument);
-    return v.isList() ? v.toListRef()[s.element] : v;
   }
 
   static thread_local Tracing* current;
@@ -587,8 +357,7 @@ class Tracing : public rules::Gradients {
   std::vector<size_t> gradients_of_;
   std::vector<std::pair<at::Tensor, at::Tensor>> asked_;
   std::vector<at::Tensor> put_;  // by slot
-  std::shared_ptr<const Rule> default_;
-  Widened widened_{nullptr, Bind{prims::copy_(), {}, {}}, {}, {}, {}, {}};
+  std::unique_ptr<const DefaultRule> default_;
 };
 
 thread_local Tracing* Tracing::current = nullptr;
@@ -616,51 +385,6 @@ std::vector<at::Tensor> default_backward(const std::vector<IValue>& saved,
   return Tracing::active("a default backward").default_backward(saved, cotangents);
 }
 
-OneBind one_bind(const ir::Op& op, const std::vector<IValue>& arguments) {
-  ir::TraceBuilder b("rule", "rule");
-  OneBind one{nullptr, Bind{op, {}, {}}, {}};
-  auto add = [&](const at::Tensor& t) {
-    if (!t.defined()) return kNoValue;
-    for (size_t i = 0; i < one.tensors.size(); ++i)
-      if (one.tensors[i].is_same(t)) return b.trace().inputs[i];
-    ir::Value v;
-    TensorType type = type_of(t);
-    type.requires_grad = t.requires_grad();
-    v.type = std::move(type);
-    v.name = "arg" + std::to_string(one.tensors.size());
-    one.tensors.push_back(t);
-    return b.add_input(std::move(v));
-  };
-  const auto& schema = op.schema().arguments();
-  for (size_t a = 0; a < schema.size(); ++a) {
-    const IValue v = a < arguments.size() ? arguments[a] : schema[a].default_value().value();
-    if (v.isTensor()) {
-      const at::Tensor& t = v.toTensor();
-      if (t.defined() && t.unsafeGetTensorImpl()->is_wrapped_number()) {
-        record::Pause pause;
-        one.bind.args.emplace_back(IValue(t.item()));
-      } else {
-        one.bind.args.emplace_back(add(t));
-      }
-    } else if (v.isTensorList() || v.isOptionalTensorList()) {
-      ValueList list;
-      for (const IValue& e : v.toListRef())
-        list.push_back(e.isTensor() ? add(e.toTensor()) : kNoValue);
-      one.bind.args.emplace_back(std::move(list));
-    } else {
-      one.bind.args.emplace_back(v);
-    }
-  }
-  ir::normalize_args(one.bind.args, op.schema());
-  one.trace = b.finish();
-  return one;
-}
-
 rules::Gradients& gradients_of_rule() { return Tracing::active("get_grad or put_grad"); }
-
-DefaultRuleTraces default_rule_traces(const ir::Op& op, const std::vector<IValue>& arguments) {
-  const OneBind one = one_bind(op, arguments);
-  return Tracing(*one.trace, one.bind, "").default_traces();
-}
 
 }  // namespace fulgurite::passes

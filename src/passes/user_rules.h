@@ -34,20 +34,4 @@ std::vector<at::Tensor> default_backward(const std::vector<c10::IValue>& saved,
 // FG-329 outside one.
 rules::Gradients& gradients_of_rule();
 
-// One operator on these arguments (schema order) as a bind of a trace that has nothing else.
-struct OneBind {
-  ir::TracePtr trace;
-  ir::Bind bind;
-  std::vector<at::Tensor> tensors;  // by input of the trace
-};
-OneBind one_bind(const ir::Op& op, const std::vector<c10::IValue>& arguments);
-
-// The default rule of an operator for these arguments, of which dtypes and shapes count: every
-// floating argument gets a gradient. Throws RuleError FG-327 if there is none.
-struct DefaultRuleTraces {
-  ir::TracePtr augmented_forward;  // takes the tensors among the arguments
-  ir::TracePtr backward;           // returns one gradient or None per tensor argument
-};
-DefaultRuleTraces default_rule_traces(const ir::Op& op, const std::vector<c10::IValue>& arguments);
-
 }  // namespace fulgurite::passes

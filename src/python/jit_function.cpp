@@ -116,9 +116,9 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
         return serving.finish();
       case Serving::Ended::Raised:
         return after_exception(state, serving, args, nargsf, kwnames);
-      case Serving::Ended::ExecutorFailed:
+      case Serving::Ended::Failed:
         ++state.misses;
-        raise_executor_error(*serving.executor_failure());
+        raise_failure(serving.failure());
         return nullptr;
       case Serving::Ended::Unserved:
         left = std::static_pointer_cast<Entry>(serving.left());

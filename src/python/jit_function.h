@@ -23,6 +23,7 @@ struct JitOptions {
   bool fullgraph = false;  // raise instead of falling back
   bool caching = true;
   bool reinplace = true;
+  bool check_results = false;       // of every plan (run/result_check.h)
   bool functional_leaves = false;   // leaf_inplace="functional"
   bool write_back_at_once = false;  // skip_inplace_functionalization
   size_t max_entries = 256;

@@ -96,6 +96,7 @@ NB_MODULE(_C, m) {
   m.attr("torch_version") = FULGURITE_TORCH_VERSION;
 
   auto error = nb::exception<fulgurite::Error>(m, "Error", PyExc_RuntimeError);
+  base_error = error.ptr();
   executor_error = nb::exception<exec::ExecutorError>(m, "ExecutorError", error.ptr()).ptr();
   compile_error = nb::exception<fulgurite::Refusal>(m, "CompileError", PyExc_RuntimeError).ptr();
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
@@ -160,7 +161,7 @@ NB_MODULE(_C, m) {
       "_jit",
       [](nb::object fn, std::string name, bool fullgraph, bool caching, bool reinplace,
          bool functional_leaves, bool write_back_at_once, size_t max_entries, size_t max_branches,
-         exec::ExecutorList executors) {
+         bool check_results, exec::ExecutorList executors) {
         JitOptions o;
         o.fullgraph = fullgraph;
         o.caching = caching;
@@ -169,12 +170,14 @@ NB_MODULE(_C, m) {
         o.write_back_at_once = write_back_at_once;
         o.max_entries = max_entries;
         o.max_branches = max_branches;
+        o.check_results = check_results;
         o.executors = exec::completed(std::move(executors));
         return nb::steal(new_jit_function(fn.ptr(), std::move(name), o));
       },
       nb::arg("fn"), nb::arg("name"), nb::kw_only(), nb::arg("fullgraph"), nb::arg("caching"),
       nb::arg("reinplace"), nb::arg("functional_leaves"), nb::arg("write_back_at_once"),
-      nb::arg("max_entries"), nb::arg("max_branches"), nb::arg("executors"));
+      nb::arg("max_entries"), nb::arg("max_branches"), nb::arg("check_results"),
+      nb::arg("executors"));
   m.def("_is_jitted", [](nb::handle h) { return jit_state(h.ptr()) != nullptr; });
   m.def("_hits", [](nb::handle h) { return state_of(h).hits; });
   m.def("_misses", [](nb::handle h) { return state_of(h).misses; });

@@ -15,6 +15,7 @@ namespace nb = nanobind;
 namespace fulgurite::python {
 
 PyObject* executor_error = nullptr;
+PyObject* base_error = nullptr;
 
 namespace {
 
@@ -270,6 +271,16 @@ void raise_executor_error(const exec::ExecutorError& error) {
     // Its message is in ours.
   }
   PyErr_Restore(type, value, trace);
+}
+
+void raise_failure(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const exec::ExecutorError& e) {
+    raise_executor_error(e);
+  } catch (const std::exception& e) {
+    PyErr_SetString(base_error, e.what());
+  }
 }
 
 }  // namespace fulgurite::python

@@ -26,4 +26,8 @@ exec::Fuse python_fuse(PyObject* callable);
 void raise_executor_error(const exec::ExecutorError& error);
 extern PyObject* executor_error;
 
+// Sets it, or fulgurite.Error, for what a program that served failed with (run/serving.h).
+void raise_failure(const std::exception_ptr& failure);
+extern PyObject* base_error;
+
 }  // namespace fulgurite::python

@@ -459,7 +459,8 @@ class RecordedCall {
       entry.geometry = entry.geometry * 31 + std::hash<std::string>()(s.guard.describe());
     if (!functions.sites.empty() || !functions.hooks.empty())
       entry.functions = std::make_shared<const PythonFunctions>(std::move(functions.sites));
-    entry.program = std::make_shared<run::Compiled>(std::move(lowered), entry.functions);
+    entry.program = std::make_shared<run::Compiled>(std::move(lowered), entry.functions,
+                                                    state_.options.check_results);
     entry.compile_milliseconds = milliseconds_since(start);
   }
 

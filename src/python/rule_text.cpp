@@ -11,7 +11,7 @@
 #include "ops/prims.h"
 #include "ops/rules.h"
 #include "ops/traits.h"
-#include "passes/user_rules.h"
+#include "passes/default_rule.h"
 #include "structure.h"
 
 namespace fulgurite::python {

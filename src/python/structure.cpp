@@ -1,30 +1,14 @@
 #include "structure.h"
 
-#include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/python_variable.h>
-
-#include <cctype>
-#include <cmath>
 #include <cstring>
-#include <functional>
 #include <unordered_map>
+
+#include "structure_nodes.h"
 
 namespace fulgurite::python {
 namespace {
 
 using Kind = StructureNode::Kind;
-
-PyTypeObject* parameter_type() {
-  static PyTypeObject* type = [] {
-    PyRef module = PyRef::steal(PyImport_ImportModule("torch.nn.parameter"));
-    PyObject* t = module ? PyObject_GetAttrString(module.get(), "Parameter") : nullptr;
-    PyErr_Clear();
-    return reinterpret_cast<PyTypeObject*>(t);
-  }();
-  return type;
-}
-
-PyTypeObject* tensor_type() { return reinterpret_cast<PyTypeObject*>(THPVariableClass); }
 
 bool is_named_tuple(PyTypeObject* type) {
   return PyType_IsSubtype(type, &PyTuple_Type) && type != &PyTuple_Type &&
@@ -37,86 +21,6 @@ bool is_struct_sequence(PyTypeObject* type) {
   return PyType_IsSubtype(type, &PyTuple_Type) &&
          std::strncmp(type->tp_name, "torch.return_types.", 19) == 0;
 }
-
-// Types whose instances never change and are compared by value.
-bool is_value_type(PyTypeObject* type) {
-  if (type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
-      type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyComplex_Type ||
-      type == Py_TYPE(Py_None) || type == Py_TYPE(Py_Ellipsis))
-    return true;
-  const char* name = type->tp_name;
-  return std::strcmp(name, "torch.dtype") == 0 || std::strcmp(name, "torch.device") == 0 ||
-         std::strcmp(name, "torch.layout") == 0 || std::strcmp(name, "torch.memory_format") == 0;
-}
-
-bool same_value(PyObject* a, PyObject* b) {
-  if (a == b) return true;
-  if (Py_TYPE(a) != Py_TYPE(b)) return false;
-  if (PyFloat_CheckExact(a)) {
-    const double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
-    return std::memcmp(&x, &y, sizeof x) == 0;
-  }
-  if (PyComplex_CheckExact(a)) {
-    const Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
-    return std::memcmp(&x, &y, sizeof x) == 0;
-  }
-  if (!is_value_type(Py_TYPE(a))) return false;
-  const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
-  if (equal < 0) PyErr_Clear();
-  return equal == 1;
-}
-
-// A float, or an int of 64 bits.
-bool is_number(PyObject* o) {
-  if (PyFloat_CheckExact(o)) return true;
-  if (!PyLong_CheckExact(o)) return false;
-  int overflow = 0;
-  PyLong_AsLongLongAndOverflow(o, &overflow);
-  return overflow == 0;
-}
-
-std::string repr(PyObject* o) {
-  PyRef text = PyRef::steal(PyObject_Repr(o));
-  if (!text) {
-    PyErr_Clear();
-    return std::string("<") + Py_TYPE(o)->tp_name + ">";
-  }
-  const char* s = PyUnicode_AsUTF8(text.get());
-  if (s == nullptr) PyErr_Clear();
-  std::string out = s != nullptr ? s : "?";
-  return out.size() > 80 ? out.substr(0, 77) + "..." : out;
-}
-
-std::string short_text(PyObject* o) {
-  return is_value_type(Py_TYPE(o)) ? repr(o) : std::string("<") + Py_TYPE(o)->tp_name + " object>";
-}
-
-}  // namespace
-
-bool is_plain_tensor(PyObject* o) {
-  return Py_TYPE(o) == tensor_type() || Py_TYPE(o) == parameter_type();
-}
-bool has_attributes(PyObject* o) {
-  PyObject** dict = _PyObject_GetDictPtr(o);
-  return dict != nullptr && *dict != nullptr && PyDict_GET_SIZE(*dict) > 0;
-}
-bool is_any_tensor(PyObject* o) { return THPVariable_Check(o); }
-const at::Tensor& tensor_of(PyObject* o) { return THPVariable_Unpack(o); }
-PyObject* wrap_tensor(const at::Tensor& t) { return THPVariable_Wrap(t); }
-bool is_parameter(PyObject* o) { return Py_TYPE(o) == parameter_type(); }
-
-PyObject* wrap_tensor_as(const at::Tensor& t, PyObject* type) {
-  PyObject* object = THPVariable_Wrap(t);
-  const bool other = object != nullptr && type == reinterpret_cast<PyObject*>(parameter_type()) &&
-                     Py_TYPE(object) == tensor_type();
-  if (!other || PyObject_SetAttrString(object, "__class__", type) == 0) return object;
-  Py_DECREF(object);
-  return nullptr;
-}
-
-// ---- arguments
-// ------------------------------------------------------------------------------------------
-namespace {
 
 void flatten(PyObject* o, std::vector<StructureNode>& nodes, std::vector<PyObject*>& tensors,
              std::vector<PyObject*>& containers, std::string& refusal, int depth) {
@@ -302,13 +206,6 @@ bool same_names(PyObject* a, PyObject* b) {
   return true;
 }
 
-std::string argument_path(size_t i, size_t nargs, PyObject* kwnames) {
-  if (i < nargs) return "args[" + std::to_string(i) + "]";
-  const char* name =
-      PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, static_cast<Py_ssize_t>(i - nargs)));
-  return std::string("argument ") + (name != nullptr ? name : "?");
-}
-
 }  // namespace
 
 ArgumentStructure ArgumentStructure::of(PyObject* const* args, size_t nargs, PyObject* kwnames,
@@ -383,22 +280,6 @@ std::string ArgumentStructure::place_to_follow(PyObject* const* args, size_t nar
   return "";
 }
 
-namespace {
-
-void walk(const std::vector<StructureNode>& nodes, size_t& at, const std::string& path,
-          const std::function<void(const StructureNode&, const std::string&)>& visit) {
-  const StructureNode& n = nodes[at++];
-  visit(n, path);
-  if (n.kind == Kind::Tuple || n.kind == Kind::List)
-    for (int32_t i = 0; i < n.count; ++i)
-      walk(nodes, at, path + "[" + std::to_string(i) + "]", visit);
-  if (n.kind == Kind::Dict)
-    for (int32_t i = 0; i < n.count; ++i)
-      walk(nodes, at, path + "[" + repr(PyTuple_GET_ITEM(n.object.get(), i)) + "]", visit);
-}
-
-}  // namespace
-
 void ArgumentStructure::follow(const std::unordered_set<std::string>& places,
                                std::vector<PyObject*>& followed) {
   const size_t total =
@@ -446,91 +327,6 @@ std::vector<std::string> ArgumentStructure::varied(PyObject* const* args, size_t
       paths.push_back(argument_path(i, nargs, kwnames));
   }
   return paths;
-}
-
-std::vector<std::string> ArgumentStructure::describe() const {
-  std::vector<std::string> lines;
-  const size_t total =
-      nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_.get())) : 0);
-  size_t at = 0;
-  for (size_t i = 0; i < total; ++i) {
-    walk(nodes_, at, argument_path(i, nargs_, kwnames_.get()),
-         [&](const StructureNode& n, const std::string& path) {
-           switch (n.kind) {
-             case Kind::Value:
-               lines.push_back(path + " == " + repr(n.object.get()));
-               break;
-             case Kind::Number:
-               lines.push_back("type(" + path + ") is " + Py_TYPE(n.object.get())->tp_name);
-               break;
-             case Kind::Identity:
-               lines.push_back(path + " is " + short_text(n.object.get()));
-               break;
-             case Kind::Followed:
-               lines.push_back("type(" + path + ") is " + repr(n.type.get()));
-               break;
-             case Kind::List:
-             case Kind::Tuple:
-               lines.push_back("len(" + path + ") == " + std::to_string(n.count));
-               break;
-             case Kind::Dict:
-               lines.push_back("list(" + path + ") == list(" + repr(n.object.get()) + ")");
-               break;
-             default:
-               break;
-           }
-         });
-  }
-  return lines;
-}
-
-std::vector<std::string> ArgumentStructure::tensor_names(PyObject* callable) const {
-  std::vector<std::string> positional;
-  PyObject* function = callable;
-  size_t skip = 0;
-  PyRef owner;
-  if (PyMethod_Check(function)) {
-    function = PyMethod_GET_FUNCTION(function);
-    skip = 1;
-  } else if (!PyFunction_Check(function)) {
-    owner = PyRef::steal(PyObject_GetAttrString(function, "forward"));  // an nn.Module
-    PyErr_Clear();
-    if (owner && PyMethod_Check(owner.get())) {
-      function = PyMethod_GET_FUNCTION(owner.get());
-      skip = 1;
-    }
-  }
-  if (PyFunction_Check(function)) {
-    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-    PyRef names = PyRef::steal(PyCode_GetVarnames(code));
-    for (int i = static_cast<int>(skip); names && i < code->co_argcount; ++i)
-      positional.push_back(PyUnicode_AsUTF8(PyTuple_GET_ITEM(names.get(), i)));
-  }
-  std::vector<std::string> out;
-  const size_t total =
-      nargs_ + (kwnames_ ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames_.get())) : 0);
-  size_t at = 0;
-  for (size_t i = 0; i < total; ++i) {
-    std::string base = "a" + std::to_string(i);
-    if (i < nargs_ && i < positional.size()) base = positional[i];
-    if (i >= nargs_)
-      base =
-          PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames_.get(), static_cast<Py_ssize_t>(i - nargs_)));
-    walk(nodes_, at, base, [&](const StructureNode& n, const std::string& path) {
-      if (n.kind != Kind::Tensor) return;
-      std::string name;
-      for (char c : path) {
-        if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
-          name += c;
-        } else if (!name.empty() && name.back() != '_') {
-          name += '_';
-        }
-      }
-      while (!name.empty() && name.back() == '_') name.pop_back();
-      out.push_back(name.empty() ? "x" : name);
-    });
-  }
-  return out;
 }
 
 int ArgumentStructure::traverse(visitproc visit, void* arg) const {

@@ -25,13 +25,7 @@ const void* version_counter_of(c10::TensorImpl* impl) {
 
 ir::Value describe(const at::Tensor& t) {
   ir::Value v;
-  ir::TensorType type;
-  type.dtype = t.scalar_type();
-  type.device = t.device();
-  type.sizes.assign(t.sizes().begin(), t.sizes().end());
-  type.strides.assign(t.strides().begin(), t.strides().end());
-  type.requires_grad = t.requires_grad();
-  v.type = std::move(type);
+  v.type = ir::type_of(t);
   v.offset = t.storage_offset();
   return v;
 }

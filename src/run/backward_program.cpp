@@ -152,7 +152,7 @@ class Pruner {
     ValueId zero = emit(
         op, {Arg(dims(dense.sizes)), Arg(dtype), Arg(none), Arg(IValue(type.device)), Arg(none)},
         fresh);
-    if (fresh.strides != dense.strides && dense.is_dense())
+    if (fresh.strides != dense.strides)
       zero = emit(prims::conform(), {Arg(zero), Arg(dtype), Arg(dims(dense.strides))}, dense);
     if (dense.sizes == type.sizes) return zero;
     return emit(expand, {Arg(zero), Arg(dims(type.sizes)), Arg(IValue(false))}, type);
@@ -175,8 +175,11 @@ ir::TracePtr part_of(const ir::TracePtr& whole, const Asked& asked, bool linear)
 }
 
 BackwardProgram::BackwardProgram(ir::TracePtr whole, ir::TracePtr reinplaced,
-                                 const ir::Trace& unclaimed, bool linear)
-    : whole_(std::move(whole)), reinplace_(reinplaced != whole_), linear_(linear) {
+                                 const ir::Trace& unclaimed, bool linear, bool check_results)
+    : whole_(std::move(whole)),
+      reinplace_(reinplaced != whole_),
+      linear_(linear),
+      check_results_(check_results) {
   find_steps();
   find_dependencies(unclaimed);
   auto all = make(whole_, std::move(reinplaced));
@@ -234,7 +237,7 @@ bool BackwardProgram::is_spent(size_t slot, const std::vector<bool>& done) const
 
 std::shared_ptr<BackwardPart> BackwardProgram::make(ir::TracePtr trace, ir::TracePtr runs) const {
   auto part = std::make_shared<BackwardPart>();
-  part->plan = std::make_unique<Plan>(*runs, 0, runs->binds.size(), runs->outputs);
+  part->plan = std::make_unique<Plan>(*runs, 0, runs->binds.size(), runs->outputs, check_results_);
   part->takes.assign(trace->inputs.size(), false);
   std::vector<bool> used(trace->values.size(), false);
   for (const Bind& b : trace->binds) {

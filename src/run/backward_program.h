@@ -38,9 +38,9 @@ class BackwardProgram {
  public:
   // `whole`: after claim, before reinplace, which `reinplaced` may have been given. `unclaimed`:
   // the same before claim, whose operators say which gradient depends on which cotangent. `linear`
-  // as above.
+  // and `check_results` (run/plan.h) as above.
   BackwardProgram(ir::TracePtr whole, ir::TracePtr reinplaced, const ir::Trace& unclaimed,
-                  bool linear);
+                  bool linear, bool check_results);
 
   const BackwardPart& whole() const { return *whole_part_; }
   // Thread-safe; made when first asked for. Gradients that depend on undefined cotangents only are
@@ -56,7 +56,7 @@ class BackwardProgram {
   std::shared_ptr<BackwardPart> make(ir::TracePtr trace, ir::TracePtr runs) const;
 
   ir::TracePtr whole_;
-  bool reinplace_, linear_;
+  bool reinplace_, linear_, check_results_;
   std::vector<std::vector<bool>> depends_on_;       // by gradient: which cotangents
   std::vector<size_t> steps_;                       // in order
   std::vector<std::vector<size_t>> steps_of_slot_;  // by saved input

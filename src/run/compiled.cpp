@@ -15,11 +15,13 @@
 #include "ir/literal.h"
 #include "ops/prims.h"
 #include "ops/rules.h"
+#include "ops/shared_memory.h"
 #include "ops/traits.h"
 #include "ops/value_guard.h"
 #include "run/below_autograd.h"
 #include "run/compiled_backward.h"
 #include "run/random_state.h"
+#include "run/result_check.h"
 
 namespace fulgurite::run {
 namespace {
@@ -49,33 +51,6 @@ ir::ValueId copied_by(const ir::Trace& t, ir::ValueId id) {
   return id;
 }
 
-// The value whose memory `id` has: what it is a view or the `.data` of.
-ir::ValueId input_behind(const ir::Trace& t, ir::ValueId id) {
-  for (size_t i = t.binds.size(); i-- > 0;) {
-    const ir::Bind& b = t.binds[i];
-    if (!ops::is_view(b.op) || !std::holds_alternative<ir::ValueId>(b.args[0])) continue;
-    bool made = false;
-    for_each_result(b, [&](ir::ValueId r) { made = made || r == id; });
-    if (made) id = std::get<ir::ValueId>(b.args[0]);
-  }
-  return id;
-}
-
-// By value: the one whose version counter it has in eager. A view has its base's, what is written
-// in place its own.
-std::vector<ir::ValueId> counters(const ir::Trace& t) {
-  std::vector<ir::ValueId> counter(t.values.size());
-  for (size_t id = 0; id < counter.size(); ++id) counter[id] = static_cast<ir::ValueId>(id);
-  for (const ir::Bind& b : t.binds) {
-    const bool in_place = ops::is_mutable(b.op);
-    if (b.op == prims::data() || !(in_place || ops::is_view(b.op)) || b.args.empty()) continue;
-    const auto* of = std::get_if<ir::ValueId>(&b.args[0]);
-    if (of == nullptr || *of == ir::kNoValue) continue;
-    for_each_result(b, [&](ir::ValueId r) { counter[r] = counter[*of]; });
-  }
-  return counter;
-}
-
 // PyTorch's gradients are linear in the cotangents; a user's rule need not be.
 bool is_linear(const passes::GradientPart& part) {
   return std::none_of(part.user_rules.begin(), part.user_rules.end(),
@@ -92,18 +67,7 @@ std::vector<ir::ValueId> all_attached(const passes::Lowered& parts) {
 // By value: an input that the program writes.
 std::vector<bool> overwritten_inputs(const passes::Lowered& parts) {
   const ir::Trace& t = *parts.forward;
-  std::vector<bool> overwritten(t.values.size(), false);
-  for (const ir::Bind& bind : t.binds) {
-    if (bind.op == prims::set_grad()) continue;
-    for (size_t a : ops::written_arguments(bind))
-      ir::for_each_value(bind.args[a], [&](ir::ValueId written) {
-        const ir::ValueId id = input_behind(t, written);
-        for (ir::ValueId input : t.inputs)
-          if (input == id ||
-              (t.value(id).storage >= 0 && t.value(id).storage == t.value(input).storage))
-            overwritten[input] = true;
-      });
-  }
+  std::vector<bool> overwritten = ops::overwritten_inputs(t);
   for (const passes::LeafWrite& w : parts.leaf_writes)
     if (t.value(w.destination).kind == ir::ValueKind::Input) overwritten[w.destination] = true;
   return overwritten;
@@ -111,14 +75,17 @@ std::vector<bool> overwritten_inputs(const passes::Lowered& parts) {
 
 }  // namespace
 
-Compiled::Compiled(Parts parts, std::shared_ptr<const FunctionHost> host)
-    : parts_(std::move(parts)), rules_generation_(parts_.rules_generation), host_(std::move(host)) {
+Compiled::Compiled(Parts parts, std::shared_ptr<const FunctionHost> host, bool check_results)
+    : parts_(std::move(parts)),
+      rules_generation_(parts_.rules_generation),
+      check_results_(check_results),
+      host_(std::move(host)) {
   const ir::Trace& t = *parts_.forward;
   std::vector<ir::ValueId> keep = all_used_after_core(t, all_attached(parts_));
   for (const passes::LeafWrite& w : parts_.leaf_writes)
     keep.insert(keep.end(), {w.result, w.source});
-  core_ = std::make_unique<Plan>(t, 0, t.epilogue, keep);
-  epilogue_ = std::make_unique<Plan>(t, t.epilogue, t.binds.size(), t.outputs);
+  core_ = std::make_unique<Plan>(t, 0, t.epilogue, keep, check_results);
+  epilogue_ = std::make_unique<Plan>(t, t.epilogue, t.binds.size(), t.outputs, check_results);
   for (size_t id = 0; id < t.values.size(); ++id)
     if (t.values[id].kind == ir::ValueKind::Constant)
       constants_.emplace_back(static_cast<ir::ValueId>(id), t.values[id].constant);
@@ -138,11 +105,19 @@ NodeProgram Compiled::node_program(const passes::GradientPart& part) const {
   const ir::Trace& t = *parts_.forward;
   NodeProgram out;
   out.part = &part;
+  out.check_results = check_results_;
   out.backward = std::make_unique<BackwardProgram>(part.claimed_backward, part.backward,
-                                                   *part.differentiable_backward, is_linear(part));
+                                                   *part.differentiable_backward, is_linear(part),
+                                                   check_results_);
   for (const ir::Bind& x : part.functional->binds)
     out.draws_random_numbers = out.draws_random_numbers || ops::is_random(x.op);
-  const std::vector<ir::ValueId> counter = counters(t);
+  const ops::MemoryBases bases(t);
+  // What the caller gets for a leaf that is written back has the memory of what was written.
+  auto counter = [&](ir::ValueId id) {
+    for (const passes::LeafWrite& w : parts_.leaf_writes)
+      if (w.result == id) return bases.counter(w.source);
+    return bases.counter(id);
+  };
   for (ir::ValueId id : part.saved) {
     SavedSlot s{SavedSlot::Kind::Intermediate, id};
     if (!t.value(id).is_tensor()) {
@@ -160,7 +135,7 @@ NodeProgram Compiled::node_program(const passes::GradientPart& part) const {
         s.copy_of = of;
       s.has_history = t.value(of).tensor().requires_grad;
       for (ir::ValueId result : part.attached)
-        if (counter[result] == counter[id]) s.counter_of = result;
+        if (counter(result) == counter(id)) s.counter_of = result;
     }
     out.saved.push_back(s);
   }
@@ -257,6 +232,8 @@ namespace {
   try {
     throw;
   } catch (const exec::ExecutorError&) {
+    throw;
+  } catch (const WrongResult&) {
     throw;
   } catch (const WriteBackFailed&) {
     throw;

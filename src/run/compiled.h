@@ -39,6 +39,7 @@ struct NodeProgram {
   std::vector<SavedSlot> saved;
   bool saves_numbers = false;
   bool draws_random_numbers = false;  // the part of the forward, if it is run again
+  bool check_results = false;
 };
 
 // A run that left its program, and what it had computed. Nothing is changed yet but the state of
@@ -72,8 +73,9 @@ struct WriteBackFailed : std::runtime_error {
 class Compiled : public std::enable_shared_from_this<Compiled> {
  public:
   using Parts = passes::Lowered;
-  // `host`: for the calls of autograd.Functions in the program.
-  explicit Compiled(Parts parts, std::shared_ptr<const FunctionHost> host = nullptr);
+  // `host`: for the calls of autograd.Functions in the program. `check_results`: of every plan
+  // (run/result_check.h).
+  Compiled(Parts parts, std::shared_ptr<const FunctionHost> host, bool check_results);
 
   // Runs on `inputs` (arguments, then externals, as the trace has them) and `numbers` (the trace's
   // last inputs). False if the data leave the recorded path: `run` then has what was computed.
@@ -110,6 +112,7 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   Parts parts_;
   mutable std::atomic<uint64_t> rules_generation_;  // up to which the program is known to be fresh
   std::unique_ptr<Plan> core_, epilogue_;
+  bool check_results_;
   std::vector<NodeProgram> nodes_;  // by part
   HistoryPlan history_;
   std::vector<size_t> rest_of_epilogue_;  // instructions that no step of the history does

@@ -13,7 +13,9 @@
 #include "ops/prims.h"
 #include "ops/traits.h"
 #include "run/below_autograd.h"
+#include "run/layout.h"
 #include "run/random_state.h"
+#include "run/result_check.h"
 #include "run/ruled.h"
 
 namespace fulgurite::run {
@@ -107,7 +109,12 @@ void CompiledBackward::free_saved(const BackwardPart& part) {
 
 at::Tensor CompiledBackward::unpack(size_t slot) {
   const bool is_output = node.saved[slot].kind == SavedSlot::Kind::Output;
-  return saved[slot].unpack(is_output ? getptr() : nullptr);
+  at::Tensor t = saved[slot].unpack(is_output ? getptr() : nullptr);
+  // A user's hooks may give it back in other memory.
+  const ir::Trace& backward = node.backward->trace();
+  const ir::TensorType& type = backward.value(backward.inputs[slot]).tensor();
+  const bool is_moved = t.sizes() == at::IntArrayRef(type.sizes) && !has_strides(t, type.strides);
+  return is_moved ? laid_out(t, type) : t;
 }
 
 variable_list CompiledBackward::apply_plan(const BackwardPart& part,
@@ -214,6 +221,7 @@ variable_list CompiledBackward::apply_with_graph(const Asked& a, const variable_
     } else {
       ir::run_bind(t.binds[i], frame, stack);
     }
+    if (node.check_results) check_results(t, t.binds[i], frame);
   }
   if (state_now.defined()) set_default_random_state(state_now);
   variable_list outputs, seeds;
@@ -276,7 +284,10 @@ variable_list CompiledBackward::apply_backward_trace(const Asked& a,
   }
   UnderAutograd under;
   std::vector<c10::IValue> stack;
-  for (const ir::Bind& b : t.binds) ir::run_bind(b, frame, stack);
+  for (const ir::Bind& b : t.binds) {
+    ir::run_bind(b, frame, stack);
+    if (node.check_results) check_results(t, b, frame);
+  }
   variable_list out(t.outputs.size());
   for (size_t k = 0; k < t.outputs.size(); ++k)
     if (t.outputs[k] != ir::kNoValue) out[k] = frame[t.outputs[k]].toTensor();

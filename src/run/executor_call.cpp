@@ -1,7 +1,6 @@
 #include "run/executor_call.h"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
 
@@ -9,6 +8,7 @@
 #include "exec/offers.h"
 #include "ir/text.h"
 #include "run/boxed.h"
+#include "run/layout.h"
 
 namespace fulgurite::run {
 namespace {
@@ -23,14 +23,7 @@ std::string text(const ir::TensorType& type) {
   return ir::type_text(v);
 }
 
-std::string text(const at::Tensor& t) {
-  if (!t.defined()) return "None";
-  ir::TensorType type;
-  type.dtype = t.scalar_type();
-  type.device = t.device();
-  type.sizes.assign(t.sizes().begin(), t.sizes().end());
-  return text(type);
-}
+std::string text(const at::Tensor& t) { return t.defined() ? text(ir::type_of(t)) : "None"; }
 
 // The storages of the tensor arguments, in two groups.
 struct Given {
@@ -66,21 +59,13 @@ void check(const ExecutorCall& call, const at::Tensor& t, const ir::TensorType& 
                                     "; correct the implementation");
 }
 
-bool has_strides(const at::Tensor& t, const ir::TensorType& type) {
-  for (int64_t d = 0; d < t.dim(); ++d)
-    if (t.size(d) > 1 && t.stride(d) != type.strides[static_cast<size_t>(d)]) return t.numel() == 0;
-  return true;
-}
-
 // A tensor that nobody else has, as the program has it there.
 at::Tensor settled(const ExecutorCall& call, const at::Tensor& t, const ir::TensorType& type,
                    bool declared_alias, const Given& given) {
   const bool shares = t.has_storage() && (Given::has(given.others, t) ||
                                           (!declared_alias && Given::has(given.aliasable, t)));
   if (declared_alias && !shares && Given::has(given.aliasable, t)) return t;
-  if (!has_strides(t, type))
-    return at::empty_strided(type.sizes, type.strides, t.options().requires_grad(false)).copy_(t);
-  if (shares) return t.clone();
+  if (shares || !has_strides(t, type.strides)) return laid_out(t, type);
   // Somebody else holds it, or it has a history of its own: its data under a new identity.
   if (!call.in_epilogue && (t.use_count() > 1 || t.requires_grad())) return t.detach();
   return t;

@@ -14,7 +14,7 @@
 #include "ir/errors.h"
 #include "ir/stack.h"
 #include "ops/prims.h"
-#include "ops/traits.h"
+#include "ops/shared_memory.h"
 #include "run/below_autograd.h"
 
 namespace fulgurite::run {
@@ -156,16 +156,6 @@ class Ordering {
     }
   }
 
-  // The value that `id` is a view of, in the end, and shares a version counter with: .data has its
-  // own.
-  ValueId memory_root(ValueId id) const {
-    while (producer_[id] != nullptr && ops::is_view(producer_[id]->op) &&
-           !(producer_[id]->op == prims::data()) &&
-           std::holds_alternative<ValueId>(producer_[id]->args[0]))
-      id = std::get<ValueId>(producer_[id]->args[0]);
-    return id;
-  }
-
   void share_counters() {
     std::set<ValueId> held(t_.inputs.begin(), t_.inputs.end());
     held.insert(t_.outputs.begin(), t_.outputs.end());
@@ -174,9 +164,12 @@ class Ordering {
       for (const ValueList* ids : {&f.inputs, &f.results, &f.saved})
         held.insert(ids->begin(), ids->end());
     for (const LeafStep& s : plan_.leaves) held.insert(s.value);
+    const ops::MemoryBases bases(t_);
     auto share = [&](ValueId id, SameCounter& same) {
-      const ValueId root = memory_root(id);
-      if (root != id && held.count(root) > 0) same.emplace_back(id, root);
+      const std::vector<ValueId> above = bases.counted_bases(id);
+      const auto base =
+          std::find_if(above.rbegin(), above.rend(), [&](ValueId b) { return held.count(b) > 0; });
+      if (base != above.rend()) same.emplace_back(id, *base);
     };
     for (FunctionStep& f : plan_.functions)
       for (const ValueList* ids : {&f.inputs, &f.saved})

@@ -10,6 +10,7 @@
 #include "ops/traits.h"
 #include "run/boxed.h"
 #include "run/executor_call.h"
+#include "run/result_check.h"
 #include "run/typed_calls.h"
 
 namespace fulgurite::run {
@@ -84,7 +85,8 @@ void store_results(const Instruction& in, Frame& frame, std::vector<c10::IValue>
   stack.clear();
 }
 
-Plan::Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<ir::ValueId>& keep)
+Plan::Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<ir::ValueId>& keep,
+           bool check_results)
     : registers_(trace.values.size()) {
   std::vector<bool> kept(registers_, false);
   for (ir::ValueId id : keep)
@@ -155,6 +157,13 @@ Plan::Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<i
     else if (Execute typed = typed_call(in))
       in.execute = typed;
   }
+  if (!check_results) return;
+  declared_ = std::make_shared<const DeclaredTypes>(declared_types(trace));
+  for (size_t i = begin; i < end; ++i) {
+    Instruction& in = instructions_[i - begin];
+    in.check = result_check(trace, trace.binds[i], in.execute, begin < trace.epilogue);
+    in.execute = &run_checked;
+  }
 }
 
 void Plan::run(Frame& frame) const {
@@ -163,6 +172,7 @@ void Plan::run(Frame& frame) const {
 }
 
 void Plan::run(Frame& frame, size_t first, size_t& at) const {
+  if (declared_ != nullptr) declared_->check(frame, "at the start", /*may_be_empty=*/true);
   if (first >= instructions_.size()) return;
   std::vector<c10::IValue> stack;
   c10::AutoGradMode restore(instructions_[first].grad_mode);

@@ -18,7 +18,9 @@ namespace fulgurite::run {
 using Frame = std::vector<c10::IValue>;
 
 struct Instruction;
-struct ExecutorCall;  // run/executor_call.h
+struct ExecutorCall;   // run/executor_call.h
+struct DeclaredTypes;  // run/result_check.h
+struct ResultCheck;
 // Runs one instruction; `stack` is scratch space.
 using Execute = void (*)(const Instruction&, Frame&, std::vector<c10::IValue>& stack);
 
@@ -41,14 +43,16 @@ struct Instruction {
   std::vector<int32_t> frees;       // registers dead after it
   std::vector<c10::TypePtr> types;  // per operand, of lists and numbers only
   bool grad_mode;
-  std::shared_ptr<const ExecutorCall> own = nullptr;  // set if an executor's operator is called
+  std::shared_ptr<const ExecutorCall> own = nullptr;   // set if an executor's operator is called
+  std::shared_ptr<const ResultCheck> check = nullptr;  // set if results are checked
 };
 
 class Plan {
  public:
-  // The binds [begin, end) of the trace. Values in `keep` are not freed. Constants of the trace are
-  // loaded by `load_constants`.
-  Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<ir::ValueId>& keep);
+  // The binds [begin, end) of the trace. Values in `keep` are not freed; constants are the caller's
+  // to load. `check_results`: against what the trace declares (run/result_check.h).
+  Plan(const ir::Trace& trace, size_t begin, size_t end, const std::vector<ir::ValueId>& keep,
+       bool check_results);
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
@@ -71,6 +75,7 @@ class Plan {
   std::vector<Instruction> instructions_;
   std::vector<c10::IValue> constants_;
   std::vector<std::vector<int32_t>> lists_;
+  std::shared_ptr<const DeclaredTypes> declared_;  // set if results are checked
   bool random_ = false;
   bool value_guards_ = false;
   bool uniform_grad_mode_ = true;

@@ -14,6 +14,7 @@
 #include "ops/rules.h"
 #include "ops/traits.h"
 #include "passes/infer.h"
+#include "passes/operator_call.h"
 #include "passes/user_rules.h"
 #include "record/recorder.h"
 #include "run/below_autograd.h"

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "exec/executor.h"
+#include "run/result_check.h"
+
 namespace fulgurite::run {
 
 Serving::Ended Serving::run() {
@@ -13,8 +16,8 @@ Serving::Ended Serving::run() {
           return Ended::Served;
         case Ran::Raised:
           return Ended::Raised;
-        case Ran::ExecutorFailed:
-          return Ended::ExecutorFailed;
+        case Ran::Failed:
+          return Ended::Failed;
         case Ran::DataLeftThePath:
           tried_.push_back(branch_);
           branch_ = next_in_tree();
@@ -83,9 +86,12 @@ bool Serving::holds(const std::shared_ptr<Branch>& branch, const Branch* held) {
 Serving::Ran Serving::run_program() {
   try {
     return execute(*branch_->program, run_, from_.get()) ? Ran::ToTheEnd : Ran::DataLeftThePath;
-  } catch (const exec::ExecutorError& e) {
-    executor_failure_.emplace(e);
-    return Ran::ExecutorFailed;
+  } catch (const exec::ExecutorError&) {
+    failure_ = std::current_exception();
+    return Ran::Failed;
+  } catch (const WrongResult&) {
+    failure_ = std::current_exception();
+    return Ran::Failed;
   } catch (const WriteBackFailed& e) {
     wrote_ = true;
     error_ = e.what();

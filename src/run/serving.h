@@ -8,20 +8,19 @@
 
 #include <c10/util/SmallVector.h>
 
+#include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "exec/claim.h"
 #include "run/branch_tree.h"
 
 namespace fulgurite::run {
 
 class Serving {
  public:
-  enum class Ended { Unserved, Served, Raised, ExecutorFailed };
+  enum class Ended { Unserved, Served, Raised, Failed };
 
   Serving() = default;
   Serving(const Serving&) = delete;
@@ -36,7 +35,9 @@ class Serving {
   const std::string& error() const { return error_; }
   // Of one that raised: it had begun to write what the caller can see.
   bool wrote() const { return wrote_; }
-  const std::optional<exec::ExecutorError>& executor_failure() const { return executor_failure_; }
+  // Of one that failed: what the caller must hear, since eager's result would hide it. What an
+  // executor did (ExecutorError), or what `check_results` found (WrongResult).
+  const std::exception_ptr& failure() const { return failure_; }
   // Of an unserved call: the last program that was left because of the data; null if there is none.
   const std::shared_ptr<Branch>& left() const { return left_; }
 
@@ -59,7 +60,7 @@ class Serving {
   std::vector<c10::IValue> numbers_;
 
  private:
-  enum class Ran { ToTheEnd, DataLeftThePath, Raised, ExecutorFailed };
+  enum class Ran { ToTheEnd, DataLeftThePath, Raised, Failed };
 
   std::shared_ptr<Branch> next();
   std::shared_ptr<Branch> next_in_tree();
@@ -76,7 +77,7 @@ class Serving {
   std::shared_ptr<Branch> left_;
   std::string error_;
   bool wrote_ = false;
-  std::optional<exec::ExecutorError> executor_failure_;
+  std::exception_ptr failure_;
 };
 
 }  // namespace fulgurite::run

@@ -4,13 +4,13 @@
 
 #include <bit>
 #include <cmath>
-#include <numeric>
 
 #include "exec/operators.h"
 #include "ir/constants.h"
 #include "ir/literal.h"
 #include "ir/stack.h"
 #include "ir/text.h"
+#include "ops/shared_memory.h"
 #include "ops/traits.h"
 #include "ops/value_guard.h"
 #include "passes/memory_groups.h"
@@ -44,44 +44,14 @@ std::string geometry_text(const ir::Value& v) {
   return text;
 }
 
-// Which values may share memory while the core runs: where an operator's schema says which of its
-// arguments and results do, nothing else is joined.
-class SharedMemory {
- public:
-  explicit SharedMemory(const ir::Trace& t) : parent_(t.values.size()) {
-    std::iota(parent_.begin(), parent_.end(), 0);
-    for (size_t i = 0; i < t.epilogue; ++i) join(t.binds[i]);
-  }
-  size_t of(ValueId id) {
-    auto i = static_cast<size_t>(id);
-    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
-    return i;
-  }
-
- private:
-  void join(const Bind& b) {
-    if (b.results.empty() || ops::returns_fresh_memory(b.op)) return;
-    const bool by_schema = b.op.ns() == "aten" && !ops::shares_memory_secretly(b.op);
-    ValueId first = kNoValue;
-    auto same = [&](ValueId id) {
-      if (first == kNoValue) first = id;
-      parent_[of(id)] = of(first);
-    };
-    const auto& arguments = b.op.schema().arguments();
-    for (size_t a = 0; a < b.args.size(); ++a)
-      if (!by_schema || arguments[a].alias_info() != nullptr) ir::for_each_value(b.args[a], same);
-    const auto& returns = b.op.schema().returns();
-    for (size_t r = 0; r < b.results.size(); ++r)
-      if (!by_schema || returns[r].alias_info() != nullptr) ir::for_each_value(b.results[r], same);
-  }
-
-  std::vector<size_t> parent_;
-};
-
 class Numbering {
  public:
   Numbering(const ir::Trace& t, const Plan& core, Numbers& numbers)
-      : t_(t), core_(core), numbers_(numbers), groups_(t), holds_(t.values.size(), kUnknown) {}
+      : t_(t),
+        core_(core),
+        numbers_(numbers),
+        groups_(t, t.epilogue),
+        holds_(t.values.size(), kUnknown) {}
 
   Steps run(const std::vector<std::string>& places) {
     find_memory();
@@ -128,7 +98,7 @@ class Numbering {
     }
   }
 
-  size_t group(ValueId id) { return groups_.of(id); }
+  size_t group(ValueId id) { return static_cast<size_t>(groups_.find(id)); }
 
   void begin_with(ValueId id, int32_t number) {
     holds_[static_cast<size_t>(id)] = number;
@@ -267,7 +237,7 @@ class Numbering {
   const ir::Trace& t_;
   const Plan& core_;
   Numbers& numbers_;
-  SharedMemory groups_;
+  ops::MemoryGroups groups_;
   std::vector<std::vector<ValueId>> members_;  // by group, of those that matter
   std::vector<int32_t> holds_;                 // by register, so far
   std::unordered_map<std::string, int> times_;

@@ -218,13 +218,18 @@ void Epilogue::change_identities() {
     const IdentityChange& change = seen_.changes[k];
     if (is_done_by_leaf(k)) continue;
     make_views_taken_before(change);
-    const int r = origin(change.before);
-    if (made_.count(r) == 0) {
-      if (vars_[r].input == kNoValue || vars_[r].is_constant) continue;  // nobody sees it
-      made_.emplace(r, vars_[r].input);
-    }
+    if (!is_seen(change.before)) continue;
     made_[change.after] = again_in_place(*change.recorded, change.after, view_of(change.before));
   }
+}
+
+// On memory of an input, or of an output.
+bool Epilogue::is_seen(int v) {
+  const int r = origin(v);
+  if (made_.count(r) > 0) return true;
+  if (!vars_[r].is_given()) return false;
+  made_.emplace(r, vars_[r].input);
+  return true;
 }
 
 // The tensor is made a leaf by a step of the history, after what came before.
@@ -255,11 +260,17 @@ ValueId Epilogue::again_in_place(const Bind& recorded, int after, ValueId before
   return result;
 }
 
-// Outputs that are views of the tensor from before the change, or views of such views.
+// Outputs, and what is changed later, that are views of the tensor from before the change, or views
+// of such views.
 void Epilogue::make_views_taken_before(const IdentityChange& change) {
-  for (int v : outputs_) {
+  auto make = [&](int v) {
     while (v >= change.made_before && made_.count(v) == 0) v = vars_[v].parent;
     if (v >= 0) view_of(v);
+  };
+  for (int v : outputs_) make(v);
+  for (size_t k = 0; k < seen_.changes.size(); ++k) {
+    const int v = seen_.changes[k].before;
+    if (!is_done_by_leaf(k) && is_seen(v)) make(v);
   }
 }
 

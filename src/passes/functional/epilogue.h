@@ -46,6 +46,7 @@ class Epilogue {
   void set_grads(const std::vector<ir::ValueId>& grads);
   void leave_out_unseen_changes();
   void change_identities();
+  bool is_seen(int v);
   bool is_done_by_leaf(size_t change) const;
   void make_views_taken_before(const IdentityChange& change);
   ir::ValueId view_of(int v);

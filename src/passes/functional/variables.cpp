@@ -282,7 +282,7 @@ ValueId Variables::scatter(const Variable& v, ValueId base, ValueId contents) {
   const auto& pt = p.facts.tensor();
   if (v.view != nullptr && v.single) {
     if (const char* inverse = ops::inverse_of_value_view(v.view->op))
-      return e_.emit(Op::get(inverse), {Arg(contents)}, p.facts, rg);
+      return conformed(Op::get(inverse), {Arg(contents)}, p.facts, rg);
   }
   if (vt.sizes == pt.sizes && vt.strides == pt.strides && vt.dtype == pt.dtype &&
       v.facts.offset == p.facts.offset)
@@ -368,15 +368,18 @@ void Variables::add_roots(const std::vector<record::SharedInput>& shared) {
 
 ValueId Variables::copy_of(ValueId id, bool requires_grad) {
   static const Op clone = Op::get("aten::clone");
-  const Value like = e_.b.value(id);
-  std::vector<Arg> args{Arg(id), Arg(IValue())};
-  if (like.tensor().is_dense()) return e_.emit(clone, std::move(args), like, requires_grad);
+  return conformed(clone, {Arg(id), Arg(IValue())}, e_.b.value(id), requires_grad);
+}
+
+ValueId Variables::conformed(const Op& op, std::vector<Arg> args, Value like, bool requires_grad) {
+  if (like.tensor().is_dense()) return e_.emit(op, std::move(args), like, requires_grad);
   Value dense = like;
-  dense.type = infer_types(e_.b.trace(), Bind{clone, args, {}, -1, -1, false}).at(0);
-  const ValueId copy = e_.emit(clone, std::move(args), dense, requires_grad);
-  if (overlaps_itself(like.tensor())) return copy;
+  dense.type = infer_types(e_.b.trace(), Bind{op, args, {}, -1, -1, false}).at(0);
+  const ValueId result = e_.emit(op, std::move(args), dense, requires_grad);
+  if (overlaps_itself(like.tensor()) || dense.tensor().strides == like.tensor().strides)
+    return result;
   return e_.emit(prims::conform(),
-                 {Arg(copy), Arg(IValue(static_cast<int64_t>(like.tensor().dtype))),
+                 {Arg(result), Arg(IValue(static_cast<int64_t>(like.tensor().dtype))),
                   Arg(ints(like.tensor().strides))},
                  like, requires_grad);
 }

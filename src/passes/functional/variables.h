@@ -140,6 +140,9 @@ class Variables {
   void require_same_dtype(const Variable& v, const Variable& p) const;
   bool is_apart(int i, int written) const;
   ir::ValueId scatter(const Variable& v, ir::ValueId base, ir::ValueId contents);
+  // What an operator that keeps dense strides gives, with those of `like`.
+  ir::ValueId conformed(const ir::Op& op, std::vector<ir::Arg> args, ir::Value like,
+                        bool requires_grad);
   ir::ValueId scatter_strided(const Variable& v, const Variable& p, ir::ValueId base,
                               ir::ValueId contents);
 
@@ -151,8 +154,8 @@ class Variables {
   std::vector<int32_t> written_storages_;
   std::vector<Overwriting> overwritten_;  // by functional value
   std::unordered_map<ir::ValueId, ir::ValueId> result_of_;
-  // Contents that an operator wrote without a change of version (running statistics) -> those before: a node that saved the
-  // tensor notices the next write that counts.
+  // Contents that an operator wrote without a change of version (running statistics) -> those
+  // before: a node that saved the tensor notices the next write that counts.
   std::unordered_map<ir::ValueId, ir::ValueId> before_uncounted_;
   // Value -> the root variable whose contents it is to the caller.
   std::unordered_map<ir::ValueId, int> given_out_;

@@ -3,6 +3,7 @@
 #include <c10/core/GradMode.h>
 #include <fulgurite/fulgurite.h>
 #include <gtest/gtest.h>
+#include <torch/library.h>
 
 #include <atomic>
 #include <sstream>
@@ -279,6 +280,35 @@ TEST(Jit, DrawsTheSameRandomNumbers) {
     EXPECT_TRUE(at::equal(after_a, at::rand({2})));
   }
   EXPECT_EQ(fulgurite::cache_hits(f), 2u) << fulgurite::explain(f);
+}
+
+bool is_moody = false;
+
+TORCH_LIBRARY(fulgurite_jit_test, m) { m.def("moody(Tensor x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(fulgurite_jit_test, CPU, m) {
+  m.impl("moody", [](const Tensor& x) { return is_moody ? x.t().contiguous().t() : x.clone(); });
+}
+
+TEST(Jit, ComparesResultsWithDeclaredTypesIfAsked) {
+  const auto moody = c10::Dispatcher::singleton()
+                         .findSchemaOrThrow("fulgurite_jit_test::moody", "")
+                         .typed<Tensor(const Tensor&)>();
+  for (const bool check : {false, true}) {
+    fulgurite::Options options;
+    options.check_results = check;
+    auto f = fulgurite::jit([&](const Tensor& x) { return moody.call(x) + 1; }, options);
+    const Tensor x = at::ones({3, 4});
+    is_moody = false;
+    f(x);
+    EXPECT_TRUE(at::equal(f(x), x + 1));
+    is_moody = true;
+    if (check) {
+      EXPECT_THROW(f(x), std::runtime_error);
+    } else {
+      EXPECT_TRUE(at::equal(f(x), x + 1));
+    }
+    EXPECT_EQ(fulgurite::cache_hits(f), check ? 1u : 2u) << fulgurite::explain(f);
+  }
 }
 
 }  // namespace

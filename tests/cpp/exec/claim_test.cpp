@@ -45,7 +45,7 @@ ir::TracePtr program() {
 }
 
 at::Tensor run(const ir::Trace& t, const at::Tensor& x) {
-  const run::Plan plan(t, 0, t.epilogue, t.outputs);
+  const run::Plan plan(t, 0, t.epilogue, t.outputs, /*check_results=*/true);
   run::Frame frame(plan.registers());
   frame[t.inputs[0]] = x;
   plan.run(frame);
