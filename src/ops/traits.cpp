@@ -261,6 +261,39 @@ std::optional<ir::Op> written_view(const ir::Op& scatter) {
   return cache.emplace(scatter, found).first->second;
 }
 
+namespace {
+
+bool is_elementwise(const ir::Op& op) {
+  if (op.ns() != "aten") return false;
+  if (op.handle().hasTag(at::Tag::pointwise) || op.handle().hasTag(at::Tag::reduction)) return true;
+  // _foreach_add does what add does; it has no tags.
+  const std::string prefix = "aten::_foreach_";
+  if (op.name().compare(0, prefix.size(), prefix) != 0) return false;
+  const std::string one = "aten::" + op.name().substr(prefix.size());
+  for (const std::string& overload : overloads_of(one)) {
+    const auto same = ir::Op::find(one, overload);
+    if (same && same->handle().hasTag(at::Tag::pointwise)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool runs_on_any_contents(const ir::Op& op, bool integers) {
+  static thread_local std::unordered_map<ir::Op, bool> cache;
+  if (has_trait(op, kChecksContents) || (integers && has_trait(op, kChecksIntegers))) return false;
+  auto [it, is_new] = cache.emplace(op, false);
+  if (is_new)
+    it->second = !is_mutable(op) && !has_effect(op) && !has_data_dependent_shape(op) &&
+                 (has_trait(op, kAnyContents) || is_elementwise(op) ||
+                  (is_view(op) && (op.ns() == "aten" || op.ns() == "fulgurite")));
+  return it->second;
+}
+
+bool runs_with_any_number(const ir::Op& op) {
+  return is_elementwise(op) && !has_trait(op, kChecksNumbers);
+}
+
 bool keeps_offset(const ir::Op& op) { return has_trait(op, kKeepsOffset); }
 bool shares_memory_secretly(const ir::Op& op) { return has_trait(op, kSharesMemory); }
 

@@ -95,6 +95,11 @@ bool shares_memory_secretly(const ir::Op& op);
 // Its results get their history when the core has run, from a step of their own (run/history.h),
 // not from a gradient rule.
 bool has_own_history(const ir::Op& op);
+// Raises for no contents of its tensors: once it has run, it runs on all tensors of these types.
+// `integers`: some of them hold integers.
+bool runs_on_any_contents(const ir::Op& op, bool integers);
+// ... and with all numbers that the dtypes of its tensors, which are no integers, can hold.
+bool runs_with_any_number(const ir::Op& op);
 // No result shares memory with an argument, whatever the data.
 bool returns_fresh_memory(const ir::Op& op);
 

@@ -50,16 +50,29 @@ inline bool has_own_elements(const ir::TensorType& t) {
   return true;
 }
 
-// What may be written: for each group, the bind after the last one that reads it, and whether
-// anyone reads it when the core has run.
-struct MemoryUse {
-  explicit MemoryUse(const ir::Trace& t);
-  // Whether bind `i` is the last to look at the memory of its argument `id`, by that argument only.
-  bool dies_in(const ir::Trace& t, size_t i, ir::ValueId id);
+// The part of a trace that may use memory again: its core, and what the epilogue begins with if
+// that writes the caller's memory directly (passes/direct_writes.h).
+struct Body {
+  ir::TracePtr trace;
+  size_t end;                      // of the binds
+  std::vector<ir::ValueId> later;  // values that others know by number, beside outputs and saved
+  std::vector<ir::ValueId> given{};  // tensors of the caller that the epilogue may overwrite
+};
 
+// What may be written: for each group, the bind after the last one that reads it, and whether
+// anyone reads it when the body has run.
+struct MemoryUse {
+  explicit MemoryUse(const Body& body);
+  // Whether bind `i` is the last to look at the memory of its argument `id`, by that argument only,
+  // and may write it.
+  bool dies_in(size_t i, ir::ValueId id);
+  bool is_given(ir::ValueId id) { return given[groups.find(id)]; }
+
+  const ir::Trace& trace;
   MemoryGroups groups;
   std::vector<size_t> last_read;  // by group
   std::vector<bool> untouchable;  // by group
+  std::vector<bool> given;        // by group: the caller's, for the epilogue only
 };
 
 }  // namespace fulgurite::passes
