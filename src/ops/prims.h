@@ -11,6 +11,7 @@
 //   gradient
 //                                       goes to data, zeros to self
 //   data(self) -> alias                 Tensor.data: an alias with a version counter of its own
+//   inference(self) -> alias            the same memory as a tensor of inference mode
 //   conform(self, dtype, strides)       the same values in this dtype and with these strides, at
 //                                       storage offset 0; self if it has them
 //   strided_view(self, size, stride, offset) -> alias   as_strided, offset relative to self
@@ -54,6 +55,7 @@ const ir::Op& copy_();
 const ir::Op& set_data();
 const ir::Op& replace();
 const ir::Op& data();
+const ir::Op& inference();
 const ir::Op& conform();
 const ir::Op& strided_view();
 const ir::Op& strided_scatter();

@@ -36,7 +36,7 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
                "a tensor that is no argument requires grad before the call and not after it, "
                "or the other way round; the next call is recorded again");
   }
-  r.refuse_inference_tensors(outputs, output_ids);
+  r.leave_inference(outputs, output_ids);
   if (r.refusal) {
     recording.refusal = r.refusal;
     return recording;

@@ -59,6 +59,7 @@ void Epilogue::write() {
     e_.b.add_bind(
         Bind{prims::copy_(), {Arg(w.value), Arg(v.leaf)}, {Result(after)}, -1, -1, false});
   }
+  leave_out_unseen_changes();
   bump_versions();
   change_identities();
   set_grads(grads);
@@ -182,6 +183,33 @@ void Epilogue::set_grads(const std::vector<ValueId>& grads) {
                        -1,
                        false});
   }
+}
+
+// A view of what the caller has, which was changed and is not returned: to do that again would make
+// the view again, of a base that may have another geometry by now. Its version counter moved, which
+// the base shares.
+void Epilogue::leave_out_unseen_changes() {
+  auto is_unseen = [&](const IdentityChange& change) {
+    if (vars_[change.after].facts.tensor().requires_grad)
+      return false;  // its base has a history of it
+    int object = change.before;
+    while (vars_[object].change != nullptr) object = vars_[object].parent;
+    if (vars_[object].is_given()) return false;
+    return std::none_of(outputs_.begin(), outputs_.end(),
+                        [&](int v) { return v >= 0 && vars_.is_within(v, change.after); });
+  };
+  std::vector<IdentityChange> seen;
+  for (const IdentityChange& change : seen_.changes) {
+    if (!is_unseen(change)) {
+      seen.push_back(change);
+      continue;
+    }
+    const bool counts = change.before != change.after &&
+                        !ops::cuts_gradient(*ops::view_variant(change.recorded->op));
+    if (counts && !vars_.has_own_version(change.before))
+      ++vars_.storage(vars_[change.before]).version_bumps;
+  }
+  seen_.changes = std::move(seen);
 }
 
 // t_, squeeze_, detach_, requires_grad_, ... on what the caller can see are done again, in order.

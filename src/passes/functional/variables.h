@@ -81,6 +81,7 @@ class Variables {
   // Does any bind of the program write this storage?
   bool is_written(int32_t storage_id) const;
   bool is_within(int i, int other) const;  // the same, or a view of it
+  bool has_own_version(int i) const;       // there is a .data between it and its root
 
   // It has not been written since, through whatever tensor.
   bool is_up_to_date(int index) {
@@ -134,7 +135,6 @@ class Variables {
                             const std::vector<record::SharedInput>& shared);
   void require_same_dtype(const Variable& v, const Variable& p) const;
   bool is_apart(int i, int written) const;
-  bool has_own_version(int i) const;
   ir::ValueId scatter(const Variable& v, ir::ValueId base, ir::ValueId contents);
   ir::ValueId scatter_strided(const Variable& v, const Variable& p, ir::ValueId base,
                               ir::ValueId contents);
@@ -147,6 +147,9 @@ class Variables {
   std::vector<int32_t> written_storages_;
   std::vector<Overwriting> overwritten_;  // by functional value
   std::unordered_map<ir::ValueId, ir::ValueId> result_of_;
+  // Contents that an operator wrote without a change of version (running statistics) -> those before: a node that saved the
+  // tensor notices the next write that counts.
+  std::unordered_map<ir::ValueId, ir::ValueId> before_uncounted_;
   // Value -> the root variable whose contents it is to the caller.
   std::unordered_map<ir::ValueId, int> given_out_;
 };
