@@ -242,6 +242,30 @@ std::optional<ir::Op> in_place_variant(const ir::Op& op) {
   return cache.emplace(op, found).first->second;
 }
 
+std::optional<ir::Op> out_variant(const ir::Op& op) {
+  static thread_local std::unordered_map<ir::Op, std::optional<ir::Op>> cache;
+  auto it = cache.find(op);
+  if (it != cache.end()) return it->second;
+  std::optional<ir::Op> found;
+  const size_t arguments = op.schema().arguments().size();
+  if (!is_mutable(op) && op.schema().returns().size() == 1) {
+    for (const std::string& overload : overloads_of(op.name())) {
+      auto candidate = ir::Op::find(op.name(), overload);
+      // Generated ones compute elsewhere and copy.
+      if (!candidate || candidate->handle().hasTag(at::Tag::generated)) continue;
+      const auto& formal = candidate->schema().arguments();
+      if (formal.size() != arguments + 1 || !formal.back().kwarg_only() ||
+          !writes_argument(*candidate, arguments) || !writes_out_argument(*candidate))
+        continue;
+      const auto functional = functional_variant(*candidate);
+      if (functional && functional->op == op) found = candidate;
+    }
+  }
+  return cache.emplace(op, found).first->second;
+}
+
+bool is_pointwise(const ir::Op& op) { return op.handle().hasTag(at::Tag::pointwise); }
+
 std::optional<ir::Op> written_view(const ir::Op& scatter) {
   static thread_local std::unordered_map<ir::Op, std::optional<ir::Op>> cache;
   auto it = cache.find(scatter);

@@ -81,6 +81,11 @@ std::optional<Functional> functional_variant(const ir::Op& op);
 // The in-place operator that writes what `op` returns into its first argument: add.Tensor ->
 // add_.Tensor. Same arguments in the same order.
 std::optional<ir::Op> in_place_variant(const ir::Op& op);
+// The operator that writes what `op` returns into a tensor given as out=: add.Tensor -> add.out.
+// Same arguments in the same order, then that one.
+std::optional<ir::Op> out_variant(const ir::Op& op);
+// Each element of the result is computed from the same elements of its arguments.
+bool is_pointwise(const ir::Op& op);
 // The view of its first argument that a scatter gives new contents: select for select_scatter. Same
 // arguments in the same order, but for the scatter's second, the contents.
 std::optional<ir::Op> written_view(const ir::Op& scatter);

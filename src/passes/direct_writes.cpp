@@ -137,7 +137,7 @@ void DirectWrites::find_uses() {
   for (size_t i = t_.epilogue; i-- > 0;) {
     bool stays = !is_movable(t_.binds[i]);
     // The epilogue runs under autograd, which knows a view that the caller gets as one.
-    const bool view = ops::is_view(t_.binds[i].op);
+    const bool view = !ops::returns_fresh_memory(t_.binds[i].op);
     for_each_result(t_.binds[i], [&](ValueId id) {
       stays = stays || kept_[id] || (view && given_out_[id]);
       for (size_t reader : read_by_[id])
@@ -207,28 +207,43 @@ bool DirectWrites::is_shared(ValueId input) const {
                         }) != 1;
 }
 
-// From the new value back to the caller's tensor, by operators that may run in place.
+// From the new value back to the caller's tensor, by operators that may run in place; or to one
+// that may compute into it.
 bool DirectWrites::find_way(Target& target) const {
+  const ir::Value& memory = t_.value(target.memory);
   for (ValueId id = target.source; id != target.memory;) {
     const size_t i = made_by_[id];
-    if (i >= t_.epilogue || stays_[i]) return false;  // kNobody included
+    if (i >= t_.epilogue || stays_[i] || t_.binds[i].results.size() != 1) break;  // or kNobody
     const Bind& b = t_.binds[i];
-    if (b.results.size() != 1 || b.args.empty()) return false;
-    ValueId before = kNoValue;
-    if (std::holds_alternative<ValueId>(b.results[0])) {
-      if (const auto* first = std::get_if<ValueId>(&b.args[0])) before = *first;
-    } else if (const auto* firsts = std::get_if<ValueList>(&b.args[0])) {
-      const auto& results = std::get<ValueList>(b.results[0]);
-      for (size_t k = 0; k < results.size() && k < firsts->size(); ++k)
-        if (results[k] == id) before = (*firsts)[k];
-    }
-    if (before == kNoValue || !(ops::in_place_variant(b.op) || ops::written_view(b.op)) ||
-        !same_layout(t_.value(before), t_.value(id)))
-      return false;
     target.way.push_back(i);
+    if (ops::out_variant(b.op) && same_layout(memory, t_.value(id)))
+      target.starts.push_back(target.way.size());
+    ValueId before = kNoValue;
+    const auto* firsts = b.args.empty() ? nullptr : std::get_if<ValueList>(&b.args[0]);
+    if (const auto* results = std::get_if<ValueList>(&b.results[0])) {
+      for (size_t k = 0; firsts != nullptr && k < results->size() && k < firsts->size(); ++k)
+        if ((*results)[k] == id) before = (*firsts)[k];
+    } else if (!b.args.empty() && std::holds_alternative<ValueId>(b.args[0])) {
+      before = std::get<ValueId>(b.args[0]);
+    }
+    const bool same_memory = ops::in_place_variant(b.op) || ops::written_view(b.op) ||
+                             ops::cuts_gradient(b.op);  // x.data
+    if (before == kNoValue || !same_memory || !same_layout(t_.value(before), t_.value(id))) break;
     id = before;
+    if (id != target.memory) continue;
+    target.starts.clear();
+    return true;
   }
-  return !target.way.empty();
+  return begins_with_result(target);
+}
+
+// Shortens the way so that it begins with a result that can be computed into the memory.
+bool DirectWrites::begins_with_result(Target& target) {
+  if (target.starts.empty()) return false;
+  target.way.resize(target.starts.back());
+  target.starts.pop_back();
+  target.into = true;
+  return true;
 }
 
 // The ways, what needs their results, and what nobody else needs, if less memory is held so.
@@ -261,6 +276,9 @@ bool DirectWrites::keeps_less(const Bind& b, const std::vector<bool>& moves) con
   if (ops::is_view(b.op)) return true;
   for_each_result(b, [&](ValueId id) { made += bytes(t_.value(id)); });
   for_each_arg(b, [&](ValueId id) {
+    while (made_by_[id] != kNobody && ops::is_view(t_.binds[made_by_[id]].op) &&
+           std::holds_alternative<ValueId>(t_.binds[made_by_[id]].args[0]))
+      id = std::get<ValueId>(t_.binds[made_by_[id]].args[0]);
     const auto& readers = read_by_[id];
     const bool lives = given_out_[id] || t_.value(id).kind != ir::ValueKind::Result ||
                        moves[made_by_[id]] ||
@@ -323,6 +341,12 @@ Body DirectWrites::body() const {
     alias_of.emplace(target.memory, alias);
     out.given.push_back(alias);
   }
+  for (const Target& target : targets_) {
+    if (!target.into) continue;
+    const auto alias = alias_of.find(target.memory);
+    out.into.emplace_back(std::get<ValueId>(t_.binds[target.way.back()].results[0]),
+                          alias == alias_of.end() ? target.memory : alias->second);
+  }
   for (size_t i = 0; i < t_.epilogue; ++i) {
     if (!moves[i]) continue;
     Bind bind = t_.binds[i];
@@ -354,15 +378,17 @@ TracePtr DirectWrites::settle(const TracePtr& trace, size_t end) {
   std::vector<int> made(targets_.size(), 0);
   for (size_t i = t.epilogue; i < end; ++i) {
     const Bind& b = t.binds[i];
-    const auto* first = b.args.empty() ? nullptr : std::get_if<ValueId>(&b.args[0]);
-    for (size_t a : ops::written_arguments(b))
+    const std::vector<size_t> written = ops::written_arguments(b);
+    for (size_t a : written)
       ir::for_each_value(b.args[a], [&](ValueId id) {
         if (counter[id] >= 0 && ops::bumps_versions(b.op)) ++made[counter[id]];
       });
+    if (b.args.empty()) continue;
+    const bool in_place = written.size() == 1;
+    const auto* first = std::get_if<ValueId>(&b.args[in_place ? written[0] : 0]);
     if (first == nullptr || *first == kNoValue) continue;
-    const bool in_place = ops::writes_argument(b.op, 0);
     for_each_result(b, [&](ValueId id) {
-      if (in_place || b.op == prims::data()) home[id] = home[*first];
+      if (in_place || ops::cuts_gradient(b.op)) home[id] = home[*first];
       if (in_place || (ops::is_view(b.op) && !(b.op == prims::data()))) counter[id] = counter[*first];
     });
   }
@@ -378,9 +404,9 @@ TracePtr DirectWrites::settle(const TracePtr& trace, size_t end) {
         copy != t.binds.end() && home[std::get<ValueId>(copy->args[0])] == static_cast<int>(k);
     const bool too_many = made[k] > targets_[k].counted;
     again = again || !direct || too_many;
-    if (!direct) continue;
+    if (!direct && !begins_with_result(targets_[k])) continue;
     left.push_back(targets_[k]);
-    left.back().uncounted = left.back().uncounted || too_many;
+    left.back().uncounted = left.back().uncounted || (direct && too_many);
   }
   if (again) {
     targets_ = std::move(left);

@@ -10,7 +10,9 @@
 // operators between the old and the new value of x move into the epilogue, with all that needs
 // their results: if none of them can raise, whatever the data (ops::runs_on_any_contents), and
 // neither an autograd node nor a value guard nor an operator that may raise needs one. There x is
-// memory like any other that dies. Where it does not become the new value, the write-back stays.
+// memory like any other that dies: operators overwrite it in place, or compute a result into it
+// (out=x) that does not come of its old value. Where it does not become the new value, the
+// write-back stays.
 //
 // The writes count as they do in eager: what in-place operators do not count, bump_version_ does;
 // where they would count more, they go through prims.data.
@@ -40,13 +42,18 @@ class DirectWrites {
     ir::ValueId source;        // what it writes, set_data left off
     ir::ValueId memory;        // the caller's tensor
     ir::ValueId alias;         // its `.data`, through which it is written; kNoValue: itself
-    std::vector<size_t> way{};  // the binds from the one to the other
+    std::vector<size_t> way{};  // the binds that lead to the source, from the last one back
+    // Where it does not begin with the old value: how many binds of the way are left if one of them
+    // computes its result into `memory`, most at last.
+    std::vector<size_t> starts{};
+    bool into = false;         // the last of the way is such a bind
     int counted = 0;           // writes, by its version counter
     bool uncounted = false;    // its in-place operators must not count
   };
   void find_uses();
   void find_targets();
   bool find_way(Target& target) const;
+  static bool begins_with_result(Target& target);
   bool is_shared(ir::ValueId input) const;
   bool is_movable(const ir::Bind& bind) const;
   std::vector<bool> moved() const;

@@ -33,13 +33,15 @@ MemoryUse::MemoryUse(const Body& body)
       groups(only_body(body)),
       last_read(trace.values.size(), 0),
       untouchable(trace.values.size(), false),
-      given(trace.values.size(), false) {
+      given(trace.values.size(), false),
+      awaits(trace.values.size(), false) {
   const Trace& t = trace;
   for (size_t i = 0; i < body.end; ++i)
     for_each_arg(t.binds[i], [&](ValueId id) { last_read[groups.find(id)] = i + 1; });
   // Outputs, saved values and the rest of the epilogue read at the end.
   std::vector<bool> is_given_itself(t.values.size(), false);
   for (ValueId id : body.given) given[groups.find(id)] = is_given_itself[id] = true;
+  for (const auto& [result, memory] : body.into) awaits[groups.find(memory)] = true;
   auto protect = [&](ValueId id) {
     if (id != kNoValue) untouchable[groups.find(id)] = true;
   };
@@ -55,7 +57,7 @@ MemoryUse::MemoryUse(const Body& body)
   for (size_t i = body.end; i < t.binds.size(); ++i) {
     const Bind& b = t.binds[i];
     for_each_arg(b, protect_old);  // the caller's tensors themselves: as they are then
-    if (b.op == prims::copy_() && b.args[0] != b.args[1]) protect(std::get<ValueId>(b.args[0]));
+    if (b.op == prims::copy_()) protect(std::get<ValueId>(b.args[0]));
   }
   for (const Bind& b : t.binds) {
     if (!ops::keeps_tensors(b.op)) continue;
@@ -67,19 +69,34 @@ MemoryUse::MemoryUse(const Body& body)
 bool MemoryUse::dies_in(size_t i, ValueId id) {
   const ValueId group = groups.find(id);
   if (untouchable[group] || last_read[group] != i + 1) return false;
-  if (given[group] && i < trace.epilogue) return false;
+  if (given[group] && (i < trace.epilogue || awaits[group])) return false;
   size_t uses = 0;
   for_each_arg(trace.binds[i], [&](ValueId a) { uses += groups.find(a) == group ? 1 : 0; });
   return uses == 1;
 }
 
+bool MemoryUse::is_free_from(size_t i, ValueId id) {
+  const ValueId group = groups.find(id);
+  if (untouchable[group] || last_read[group] > i + 1 || !given[group] || i < trace.epilogue)
+    return false;
+  bool whole = true;
+  for_each_arg(trace.binds[i], [&](ValueId a) {
+    if (groups.find(a) == group) whole = whole && a == id && ops::is_pointwise(trace.binds[i].op);
+  });
+  return whole;
+}
+
 namespace {
 
 // Which values are a part of the memory that they are in (select, slice, ...), or others than it
-// holds (conj).
+// holds (conj), or views to autograd, under which the epilogue runs.
 std::vector<bool> parts_of_memory(const Trace& t) {
   std::vector<bool> part(t.values.size(), false);
-  for (const Bind& b : t.binds) {
+  for (size_t i = 0; i < t.binds.size(); ++i) {
+    const Bind& b = t.binds[i];
+    if (i >= t.epilogue && !ops::is_mutable(b.op) && !ops::returns_fresh_memory(b.op) &&
+        !ops::cuts_gradient(b.op))
+      for_each_result(b, [&](ValueId r) { part[r] = true; });
     if (!ops::is_view(b.op) && ops::returns_fresh_memory(b.op)) {
       if (!ops::keeps_offset(b.op)) continue;
       const auto self = std::get<ValueId>(b.args[0]);
@@ -115,10 +132,12 @@ class Reinplacer {
 
   TracePtr run() {
     std::vector<bool> in_place(t_.binds.size(), false);
+    std::vector<ValueId> into(t_.binds.size(), kNoValue);
     bool any = false;
     for (size_t i = 0; i < body_.end; ++i) {
       in_place[i] = overwrites(i);
-      any = any || in_place[i];
+      if (!in_place[i]) into[i] = computes_into(i);
+      any = any || in_place[i] || into[i] != kNoValue;
     }
     if (!any) return body_.trace;
     ir::TraceBuilder b(t_, "reinplace");
@@ -128,6 +147,10 @@ class Reinplacer {
       if (in_place[i]) {
         copy.op = *ops::in_place_variant(copy.op);
         if (copy.op.schema().returns().empty()) copy.results.clear();
+      }
+      if (into[i] != kNoValue) {
+        copy.op = *ops::out_variant(copy.op);
+        copy.args.emplace_back(into[i]);
       }
       b.add_bind(std::move(copy));
     }
@@ -165,6 +188,18 @@ class Reinplacer {
       }
     }
     return true;
+  }
+
+  // The caller's tensor that bind `i` may write its result into.
+  ValueId computes_into(size_t i) {
+    for (const auto& [result, memory] : body_.into) {
+      if (t_.binds[i].results.size() != 1 || t_.binds[i].results[0] != ir::Result(result) ||
+          !use_.is_free_from(i, memory))
+        continue;
+      use_.untouchable[use_.groups.find(memory)] = true;
+      return memory;
+    }
+    return kNoValue;
   }
 
   bool may_hold(size_t i, ValueId target, ValueId result) {
