@@ -59,38 +59,75 @@ bool BackwardNumbers::in_formula() const {
   return !saved_.empty() && by_node_.count(torch::autograd::get_current_node().get()) > 0;
 }
 
+namespace {
+
+// The engine adds up the gradients of what several operators took, as part of the node that ran
+// last.
+bool adds_up(const Bind& b) {
+  static const ir::Op add = ir::Op::get("aten::add", "Tensor");
+  static const ir::Op add_in_place = ir::Op::get("aten::add_", "Tensor");
+  const auto* alpha = b.args.size() == 3 ? std::get_if<IValue>(&b.args[2]) : nullptr;
+  return (b.op == add || b.op == add_in_place) && std::holds_alternative<ir::ValueId>(b.args[0]) &&
+         std::holds_alternative<ir::ValueId>(b.args[1]) && alpha != nullptr && alpha->isInt() &&
+         alpha->toInt() == 1;
+}
+
+}  // namespace
+
+// Whether `found` is that step of the formula; `places` gets where the number stands in it.
+bool BackwardNumbers::is_step(const Saved& saved, size_t step, const PendingBind& pending,
+                              const Numbers& numbers, const std::vector<ir::Value>& values,
+                              std::vector<size_t>& places) {
+  const Bind &found = pending.bind, &want = (*saved.formula.steps)[step];
+  if (!(found.op == want.op) || found.args.size() != want.args.size()) return false;
+  for (size_t a = 0; a < found.args.size(); ++a) {
+    const auto *x = std::get_if<IValue>(&found.args[a]), *y = std::get_if<IValue>(&want.args[a]);
+    if ((x == nullptr) != (y == nullptr)) return false;
+    if (x == nullptr) continue;
+    bool is_number = false;
+    for (const auto& [s, argument] : saved.formula.places)
+      is_number = is_number || (s == step && argument == a);
+    if (!is_number) {
+      if (!ir::same_constant(*x, *y)) return false;
+      continue;
+    }
+    const auto& type = ir::full_type(found.op.schema().arguments()[a]);
+    if (!same_number(*x, numbers.value(saved.number)) ||
+        (has_gradient(found, values) && !ir::is_tensor_type(type)))
+      return false;
+    places.push_back(a);
+  }
+  return true;
+}
+
+// The formula, as often as the node ran, and sums of gradients between. (Which sums are those does
+// not matter: no number stands in them.)
 bool BackwardNumbers::match(const Saved& saved, Numbers& numbers,
                             const std::vector<PendingBind>& pending,
-                            const std::vector<ir::Value>& values) const {
-  if (saved.formula.steps == nullptr) return false;
-  const std::vector<Bind>& steps = *saved.formula.steps;
+                            const std::vector<ir::Value>& values) {
+  if (saved.formula.steps == nullptr || saved.formula.steps->empty()) return false;
+  const size_t count = saved.formula.steps->size();
+  std::vector<Place> places;
+  size_t step = 0, begin = 0;  // of the run that goes on: the next step, and its first bind
   std::vector<size_t> binds;
   for (size_t i : saved.binds)
     if (!pending[i].dead) binds.push_back(i);
-  if (steps.empty() || binds.size() % steps.size() != 0) return false;
-  std::vector<Place> places;
   for (size_t k = 0; k < binds.size(); ++k) {
-    const size_t step = k % steps.size();
-    const Bind &found = pending[binds[k]].bind, &want = steps[step];
-    if (!(found.op == want.op) || found.args.size() != want.args.size()) return false;
-    for (size_t a = 0; a < found.args.size(); ++a) {
-      const auto *x = std::get_if<IValue>(&found.args[a]), *y = std::get_if<IValue>(&want.args[a]);
-      if ((x == nullptr) != (y == nullptr)) return false;
-      if (x == nullptr) continue;
-      bool is_number = false;
-      for (const auto& [s, argument] : saved.formula.places)
-        is_number = is_number || (s == step && argument == a);
-      if (!is_number) {
-        if (!ir::same_constant(*x, *y)) return false;
-        continue;
-      }
-      const auto& type = ir::full_type(found.op.schema().arguments()[a]);
-      if (!same_number(*x, numbers.value(saved.number)) ||
-          (has_gradient(found, values) && !ir::is_tensor_type(type)))
-        return false;
-      places.push_back({binds[k], a});
+    std::vector<size_t> here;
+    if (step == 0) begin = k;
+    if (is_step(saved, step, pending[binds[k]], numbers, values, here)) {
+      for (size_t a : here) places.push_back({binds[k], a});
+      step = (step + 1) % count;
+      continue;
     }
+    // What looked like the beginning of a run was a sum.
+    if (!adds_up(pending[binds[begin]].bind) || step > 1 || begin == 0) return false;
+    if (!places.empty() && places.back().bind == binds[begin]) return false;
+    if (step == 1) k = begin;
+    step = 0;
   }
+  if (step == 1 && begin > 0 && adds_up(pending[binds[begin]].bind)) step = 0;
+  if (step != 0) return false;
   for (const Place& p : places) numbers.use(p.bind, p.argument, -1, saved.number);
   return true;
 }

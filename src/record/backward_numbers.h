@@ -48,8 +48,11 @@ class BackwardNumbers {
     VaryingNumber formula;
     std::vector<size_t> binds{};  // of all its runs
   };
-  bool match(const Saved& saved, Numbers& numbers, const std::vector<PendingBind>& binds,
-             const std::vector<ir::Value>& values) const;
+  static bool is_step(const Saved& saved, size_t step, const PendingBind& found,
+                      const Numbers& numbers, const std::vector<ir::Value>& values,
+                      std::vector<size_t>& places);
+  static bool match(const Saved& saved, Numbers& numbers, const std::vector<PendingBind>& binds,
+                    const std::vector<ir::Value>& values);
 
   std::unordered_map<const c10::TensorImpl*, Place> tensors_;
   std::vector<at::Tensor> held_;  // keeps those addresses from being used again
