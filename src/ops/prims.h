@@ -32,8 +32,9 @@
 //   leaf(self, given) -> result         self as a leaf that the call makes: requires_grad_() on
 //   what
 //                                       has no history. `given`: on an argument, which it stays
-//   boundary(self, number, base) -> result   self with a node of its own in the graph, where hooks
-//                                       are; with a base, the view of it that self is
+//   boundary(self, number, base) -> result   self with a node of its own in the graph: where hooks
+//                                       are, by number, or (-1) because the caller gets the tensor
+//                                       as well; with a base, the view of it that self is
 //   checkpoint(preserves_random_state)  of regions: what torch.utils.checkpoint computes again in
 //                                       backward instead of saving it
 //   random_state() -> state             of the default generator

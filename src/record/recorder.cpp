@@ -165,8 +165,10 @@ void Recorder::Impl::leave_inference(const std::vector<at::Tensor>& outputs,
   for (size_t i = 0; i < outputs.size() && !in_inference.empty(); ++i) {
     const at::Tensor& t = outputs[i];
     if (ids[i] == kNoValue || given.count(t.unsafeGetTensorImpl()) > 0) continue;
-    if (!t.is_inference()) {
-      if (in_inference.count(facts[ids[i]].producer) > 0)
+    // .data of one has a version counter.
+    const bool counts = t.unsafeGetTensorImpl()->version_counter().enabled();
+    if (!t.is_inference() || counts) {
+      if (t.is_inference() || in_inference.count(facts[ids[i]].producer) > 0)
         refuse("FG-132",
                "a view made, or a tensor written, in inference mode leaves the function and is no tensor of it");
       continue;

@@ -157,7 +157,7 @@ std::vector<bool> CompiledBackward::binds_for(const variable_list& gradients) co
     if (gradients[k].defined()) needed[part.functional_attached[k]] = true;
   for (size_t i = t.epilogue; i-- > 0;) {
     runs[i] = ops::is_random(t.binds[i].op);
-    for_each_result(t.binds[i], [&](ir::ValueId id) { runs[i] = runs[i] || needed[id]; });
+    ops::for_each_made(t.binds[i], [&](ir::ValueId id) { runs[i] = runs[i] || needed[id]; });
     if (runs[i]) for_each_arg(t.binds[i], [&](ir::ValueId id) { needed[id] = true; });
   }
   return runs;

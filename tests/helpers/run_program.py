@@ -124,6 +124,11 @@ class _Run:
                 else:  # a constant
                     self.gradients.append([None for _ in leaves])
                     self.earlier.append(None)
+        if variant != "overwritten":  # of one result for the others, which it may be computed from
+            for source in sources:
+                others = [o for o in sources if o is not source]
+                if others:
+                    self.gradient([source], others, True)
         if variant == "partly":
             for source in sources:
                 self.gradient([source], leaves[:1], True)

@@ -318,29 +318,19 @@ ValueId Epilogue::made_with_others(int v, ValueId base) {
   return made_.at(v);
 }
 
-// The tensor that `v` is, or is a view of: an input, or the topmost variable that is the root
-// itself under another shape.
+// The tensor from which the epilogue makes the output `v`. Where outputs have different ones on one memory, that is the root.
 int Epilogue::origin(int v) const {
-  std::vector<int> path;
-  for (int i = v; i >= 0; i = vars_[i].parent) {
-    path.push_back(i);
-    if (vars_[i].input != kNoValue || vars_[i].own_history) return i;
-  }
-  size_t k = path.size() - 1;
-  if (shared_.count(vars_[v].facts.storage) == 0) {
-    // A written part (of unsafe_split, ...) stays a part of its memory.
-    auto is_part = [&](const Variable& u) {
-      return u.written && u.facts.tensor().numel() != vars_[u.parent].facts.tensor().numel();
-    };
-    while (k > 0 && vars_[path[k - 1]].rename && !is_part(vars_[path[k - 1]])) --k;
-    return path[k];
-  }
-  for (int i : path)
-    if (vars_[i].change != nullptr)
+  const int found = vars_.origin(v);
+  if (vars_[found].input != kNoValue || vars_[found].own_history ||
+      shared_.count(vars_[v].facts.storage) == 0)
+    return found;
+  int root = v;
+  for (; vars_[root].parent >= 0; root = vars_[root].parent)
+    if (vars_[root].change != nullptr)
       throw Refusal(
           "FG-159",
           "outputs share memory, and one of them was changed in place (squeeze_, t_, ...)");
-  return path[k];
+  return root;
 }
 
 void Epilogue::find_shared_memory() {

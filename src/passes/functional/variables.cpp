@@ -228,6 +228,21 @@ bool Variables::is_within(int i, int other) const {
   return false;
 }
 
+int Variables::origin(int v) const {
+  std::vector<int> path;
+  for (int i = v; i >= 0; i = vars_[i].parent) {
+    path.push_back(i);
+    if (vars_[i].input != kNoValue || vars_[i].own_history) return i;
+  }
+  // A written part (of unsafe_split, ...) stays a part of its memory.
+  auto is_part = [&](const Variable& u) {
+    return u.written && u.facts.tensor().numel() != vars_[u.parent].facts.tensor().numel();
+  };
+  size_t k = path.size() - 1;
+  while (k > 0 && vars_[path[k - 1]].rename && !is_part(vars_[path[k - 1]])) --k;
+  return path[k];
+}
+
 bool Variables::share_memory_secretly(int a, int b) const {
   for (int top : {a, b})
     for (int i = top; i >= 0; i = vars_[i].parent)
