@@ -527,21 +527,3 @@ def test_rounding_to_digits_is_that_of_python() -> None:
         for digits in (0, 1, 2, 3, 10, 17, 30, 400):
             ours = prims.float_round_to(value, digits)
             assert repr(ours) == repr(round(value, digits)), (value, digits)
-
-
-def test_numbers_that_a_backward_inside_the_call_needs() -> None:
-    def by_item(x):
-        y = x * x.detach().sum().item()
-        return torch.autograd.grad((y * y).sum(), x)[0]
-
-    def by_argument(x, a=None):
-        (x.sin() * a).sum().backward()
-        return x.grad * 1
-
-    for f, numbers in ((by_item, [()] * 6), (by_argument, [(0.1 * i,) for i in range(6)])):
-        g = fg.jit(f)
-        for k, given in enumerate(numbers):
-            torch.manual_seed(k)
-            data = torch.randn(3)
-            ours, eager = (h(data.clone().requires_grad_(), *given) for h in (g, f))
-            torch.testing.assert_close(ours, eager)

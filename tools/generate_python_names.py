@@ -191,8 +191,10 @@ def main():
         if name in EXTRA:
             lines.append(f'{{"{name}", "{EXTRA[name][0]}", "{" ".join(EXTRA[name][1])}"}},')
             continue
-        returns = [str(r.type) for s in overloads[name] for r in s.returns]
-        if name in NOT_PLAIN or not any("Tensor" in r for r in returns) or keyword.iskeyword(name):
+        gives = [str(r.type) for s in overloads[name] for r in s.returns]
+        writes = [a for s in overloads[name] for a in s.arguments if a.alias_info is not None and a.alias_info.is_write]
+        makes = any("Tensor" in r for r in gives) or (not gives and writes)  # _foreach_add_
+        if name in NOT_PLAIN or not makes or keyword.iskeyword(name):
             continue
         for spelling, function, is_method in bindings(name):
             found = signatures(function, is_method)

@@ -32,6 +32,10 @@ enum Trait : uint32_t {
   kSharesMemory = 1 << 17,    // results are on the memory of argument 0, unknown to autograd
   kOwnHistory = 1 << 18,      // results get their history from a step of the call, not from a rule
   kHandsOnNumbers = 1 << 19,  // a composite that only gives its floats to a part, by their names
+  kAnyContents = 1 << 20,     // raises for no contents of its tensors, without a tag that says so
+  kChecksContents = 1 << 21,  // a pointwise operator that raises for some
+  kChecksIntegers = 1 << 22,  // ... for some integers: it divides by them
+  kChecksNumbers = 1 << 23,   // a pointwise operator that raises for some numbers
 };
 
 struct Card {

@@ -1,11 +1,13 @@
 #include "ops/number_prims.h"
 
+#include <ATen/Dispatch.h>
 #include <torch/library.h>
 
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "ops/prims.h"
 
@@ -130,9 +132,20 @@ int64_t int_rshift(int64_t a, int64_t b) {
   return a >> (b < 63 ? b : 63);
 }
 
+// at::Scalar::to raises beyond the largest number of a dtype, infinity excepted.
+void expect_fits(const at::Scalar& v, at::ScalarType dtype) {
+  double most = 0;
+  AT_DISPATCH_FLOATING_TYPES_AND2(
+      at::kHalf, at::kBFloat16, c10::toRealValueType(dtype), "expect_fits",
+      [&] { most = static_cast<double>(std::numeric_limits<scalar_t>::max()); });
+  const double n = v.toDouble();
+  if (std::isfinite(n) && std::fabs(n) > most) throw ValueGuardFailed();
+}
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(fulgurite, m) {
+  m.def("expect_fits(Scalar v, ScalarType dtype) -> ()");
   m.def("number_float(float v) -> float");
   m.def("number_int(int v) -> int");
   m.def("float_of(int i) -> float");
@@ -159,6 +172,7 @@ TORCH_LIBRARY_FRAGMENT(fulgurite, m) {
 }
 
 TORCH_LIBRARY_IMPL(fulgurite, CatchAll, m) {
+  m.impl("expect_fits", expect_fits);
   m.impl("number_float", [](double v) { return v; });
   m.impl("number_int", [](int64_t v) { return v; });
   m.impl("float_of", float_of);
@@ -230,6 +244,10 @@ const ir::Op& number_float() {
 }
 const ir::Op& number_int() {
   static const ir::Op op = ir::Op::get("fulgurite::number_int");
+  return op;
+}
+const ir::Op& expect_fits() {
+  static const ir::Op op = ir::Op::get("fulgurite::expect_fits");
   return op;
 }
 std::optional<ir::Op> calculation(const std::string& name) {

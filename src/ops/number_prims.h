@@ -10,6 +10,7 @@
 //   int_add, sub, mul, floordiv, mod, pow, and, or, xor, lshift, rshift, min, max  of two ints
 //   int_neg, abs, invert                                                 of one
 //   float_lt, le, eq, int_lt, le, eq, float_isnan, isinf, isfinite       questions: a bool
+//   expect_fits(v, dtype)                  nothing; operators on tensors of this dtype take v
 #pragma once
 
 #include <optional>
@@ -21,6 +22,7 @@ namespace fulgurite::prims {
 
 const ir::Op& number_float();
 const ir::Op& number_int();
+const ir::Op& expect_fits();
 // "float_add" and so on; nothing if there is no such calculation.
 std::optional<ir::Op> calculation(const std::string& name);
 

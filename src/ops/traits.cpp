@@ -242,6 +242,30 @@ std::optional<ir::Op> in_place_variant(const ir::Op& op) {
   return cache.emplace(op, found).first->second;
 }
 
+std::optional<ir::Op> out_variant(const ir::Op& op) {
+  static thread_local std::unordered_map<ir::Op, std::optional<ir::Op>> cache;
+  auto it = cache.find(op);
+  if (it != cache.end()) return it->second;
+  std::optional<ir::Op> found;
+  const size_t arguments = op.schema().arguments().size();
+  if (!is_mutable(op) && op.schema().returns().size() == 1) {
+    for (const std::string& overload : overloads_of(op.name())) {
+      auto candidate = ir::Op::find(op.name(), overload);
+      // Generated ones compute elsewhere and copy.
+      if (!candidate || candidate->handle().hasTag(at::Tag::generated)) continue;
+      const auto& formal = candidate->schema().arguments();
+      if (formal.size() != arguments + 1 || !formal.back().kwarg_only() ||
+          !writes_argument(*candidate, arguments) || !writes_out_argument(*candidate))
+        continue;
+      const auto functional = functional_variant(*candidate);
+      if (functional && functional->op == op) found = candidate;
+    }
+  }
+  return cache.emplace(op, found).first->second;
+}
+
+bool is_pointwise(const ir::Op& op) { return op.handle().hasTag(at::Tag::pointwise); }
+
 std::optional<ir::Op> written_view(const ir::Op& scatter) {
   static thread_local std::unordered_map<ir::Op, std::optional<ir::Op>> cache;
   auto it = cache.find(scatter);
@@ -259,6 +283,39 @@ std::optional<ir::Op> written_view(const ir::Op& scatter) {
     }
   }
   return cache.emplace(scatter, found).first->second;
+}
+
+namespace {
+
+bool is_elementwise(const ir::Op& op) {
+  if (op.ns() != "aten") return false;
+  if (op.handle().hasTag(at::Tag::pointwise) || op.handle().hasTag(at::Tag::reduction)) return true;
+  // _foreach_add does what add does; it has no tags.
+  const std::string prefix = "aten::_foreach_";
+  if (op.name().compare(0, prefix.size(), prefix) != 0) return false;
+  const std::string one = "aten::" + op.name().substr(prefix.size());
+  for (const std::string& overload : overloads_of(one)) {
+    const auto same = ir::Op::find(one, overload);
+    if (same && same->handle().hasTag(at::Tag::pointwise)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool runs_on_any_contents(const ir::Op& op, bool integers) {
+  static thread_local std::unordered_map<ir::Op, bool> cache;
+  if (has_trait(op, kChecksContents) || (integers && has_trait(op, kChecksIntegers))) return false;
+  auto [it, is_new] = cache.emplace(op, false);
+  if (is_new)
+    it->second = !is_mutable(op) && !has_effect(op) && !has_data_dependent_shape(op) &&
+                 (has_trait(op, kAnyContents) || is_elementwise(op) ||
+                  (is_view(op) && (op.ns() == "aten" || op.ns() == "fulgurite")));
+  return it->second;
+}
+
+bool runs_with_any_number(const ir::Op& op) {
+  return is_elementwise(op) && !has_trait(op, kChecksNumbers);
 }
 
 bool keeps_offset(const ir::Op& op) { return has_trait(op, kKeepsOffset); }

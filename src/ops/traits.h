@@ -88,6 +88,11 @@ std::optional<Functional> functional_variant(const ir::Op& op);
 // The in-place operator that writes what `op` returns into its first argument: add.Tensor ->
 // add_.Tensor. Same arguments in the same order.
 std::optional<ir::Op> in_place_variant(const ir::Op& op);
+// The operator that writes what `op` returns into a tensor given as out=: add.Tensor -> add.out.
+// Same arguments in the same order, then that one.
+std::optional<ir::Op> out_variant(const ir::Op& op);
+// Each element of the result is computed from the same elements of its arguments.
+bool is_pointwise(const ir::Op& op);
 // The view of its first argument that a scatter gives new contents: select for select_scatter. Same
 // arguments in the same order, but for the scatter's second, the contents.
 std::optional<ir::Op> written_view(const ir::Op& scatter);
@@ -102,6 +107,11 @@ bool shares_memory_secretly(const ir::Op& op);
 // Its results get their history when the core has run, from a step of their own (run/history.h),
 // not from a gradient rule.
 bool has_own_history(const ir::Op& op);
+// Raises for no contents of its tensors: once it has run, it runs on all tensors of these types.
+// `integers`: some of them hold integers.
+bool runs_on_any_contents(const ir::Op& op, bool integers);
+// ... and with all numbers that the dtypes of its tensors, which are no integers, can hold.
+bool runs_with_any_number(const ir::Op& op);
 // No result shares memory with an argument, whatever the data.
 bool returns_fresh_memory(const ir::Op& op);
 

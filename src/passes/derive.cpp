@@ -222,6 +222,7 @@ std::shared_ptr<const Rule> derive_by_engine(
   torch::jit::Stack stack;
   ir::push_arguments(separate, samples, stack);
   torch::autograd::variable_list gradients;
+  size_t formula_begin = 0, formula_end = 0;  // binds, as they are recorded
   try {
     record::Recorder::Scope scope(recorder);
     bind.op.handle().callBoxed(&stack);
@@ -246,9 +247,11 @@ std::shared_ptr<const Rule> derive_by_engine(
     }
     if (outputs.empty())
       throw Refusal("FG-174", bind.op.id() + " gave a result without history on sample tensors");
+    formula_begin = recorder.mark().binds;
     gradients = torch::autograd::grad(outputs, leaves, seeds, /*retain_graph=*/false,
                                       /*create_graph=*/false,
                                       /*allow_unused=*/true);
+    formula_end = recorder.mark().binds;
     // A conjugate or negative bit is no part of a type: the rule gives out plain values.
     for (at::Tensor& g : gradients)
       if (g.defined()) g = g.resolve_conj().resolve_neg();
@@ -260,11 +263,19 @@ std::shared_ptr<const Rule> derive_by_engine(
   std::vector<at::Tensor> all = results;
   all.insert(all.end(), gradients.begin(), gradients.end());
   all.insert(all.end(), seed_by_result.begin(), seed_by_result.end());
+  const size_t recorded = recorder.mark().binds;
   record::Recording recording = recorder.finish(all, "");
   if (recording.refusal)
     throw Refusal("FG-176", bind.op.id() + ": its gradient could not be recorded: " +
                                 recording.refusal->message());
   ir::TracePtr joint = recording.trace;
+  std::shared_ptr<const std::vector<Bind>> formula;
+  if (joint->binds.size() == recorded) {  // none of them was left out
+    const auto begin = joint->binds.begin();
+    formula = std::make_shared<const std::vector<Bind>>(
+        begin + static_cast<std::ptrdiff_t>(formula_begin),
+        begin + static_cast<std::ptrdiff_t>(formula_end));
+  }
   // Formulas may write in place into tensors of their own.
   for (const Bind& x : joint->binds) {
     if (!ops::is_mutable(x.op)) continue;
@@ -277,14 +288,16 @@ std::shared_ptr<const Rule> derive_by_engine(
   const auto n = static_cast<std::ptrdiff_t>(results.size());
   const auto m = static_cast<std::ptrdiff_t>(gradients.size());
   const auto& o = joint->outputs;
-  return cut_rule(bind, JointRun{joint,
-                                 args,
-                                 {o.begin(), o.begin() + n},
-                                 {o.begin() + n + m, o.end()},
-                                 {},
-                                 {o.begin() + n, o.begin() + n + m},
-                                 gradients_of,
-                                 false});
+  auto rule = std::make_shared<Rule>(*cut_rule(bind, JointRun{joint,
+                                                              args,
+                                                              {o.begin(), o.begin() + n},
+                                                              {o.begin() + n + m, o.end()},
+                                                              {},
+                                                              {o.begin() + n, o.begin() + n + m},
+                                                              gradients_of,
+                                                              false}));
+  rule->formula = std::move(formula);
+  return rule;
 }
 
 }  // namespace

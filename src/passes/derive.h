@@ -30,6 +30,8 @@ struct Rule {
   ir::TracePtr forward;
   std::vector<size_t> forward_arguments;
   bool of_user = false;
+  // Of derived ones: the binds of PyTorch's formula, as they were recorded. Null: not known.
+  std::shared_ptr<const std::vector<ir::Bind>> formula;
 };
 
 // Flat tensor arguments and results of a bind; kNoValue for holes.

@@ -1,6 +1,7 @@
 // Which memory of a trace may be written, because nobody else looks at it any more.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "ir/trace.h"
@@ -24,16 +25,35 @@ inline bool has_own_elements(const ir::TensorType& t) {
   return true;
 }
 
-// What may be written: for each group, the bind after the last one that reads it, and whether
-// anyone reads it when the core has run.
-struct MemoryUse {
-  explicit MemoryUse(const ir::Trace& t);
-  // Whether bind `i` is the last to look at the memory of its argument `id`, by that argument only.
-  bool dies_in(const ir::Trace& t, size_t i, ir::ValueId id);
+// The part of a trace that may use memory again: its core, and what the epilogue begins with if
+// that writes the caller's memory directly (passes/direct_writes.h).
+struct Body {
+  ir::TracePtr trace;
+  size_t end;                      // of the binds
+  std::vector<ir::ValueId> later;  // values that others know by number, beside outputs and saved
+  std::vector<ir::ValueId> given{};  // tensors of the caller that the epilogue may overwrite
+  // Values that may be computed into one of them, and which.
+  std::vector<std::pair<ir::ValueId, ir::ValueId>> into{};
+};
 
+// What may be written: for each group, the bind after the last one that reads it, and whether
+// anyone reads it when the body has run.
+struct MemoryUse {
+  explicit MemoryUse(const Body& body);
+  // Whether bind `i` is the last to look at the memory of its argument `id`, by that argument only,
+  // and may write it.
+  bool dies_in(size_t i, ir::ValueId id);
+  // Whether bind `i` of the epilogue may write `id`, which it reads as a whole or not at all, while
+  // it computes: nobody looks at that memory afterwards.
+  bool is_free_from(size_t i, ir::ValueId id);
+  bool is_given(ir::ValueId id) { return given[groups.find(id)]; }
+
+  const ir::Trace& trace;
   MemoryGroups groups;
   std::vector<size_t> last_read;  // by group
   std::vector<bool> untouchable;  // by group
+  std::vector<bool> given;        // by group: the caller's, for the epilogue only
+  std::vector<bool> awaits;       // ... for a value that is computed into it
 };
 
 }  // namespace fulgurite::passes

@@ -131,6 +131,30 @@ bool agree(const Rule& a, const Rule& b, const std::vector<IValue>& first,
   return true;
 }
 
+// Where the numbers stand in the formula as it is recorded: the number, bind and argument. Nothing
+// if the two differ in anything else.
+std::optional<std::vector<Use>> places_in(const std::vector<Bind>& s, const std::vector<Bind>& t,
+                                          const std::vector<IValue>& first,
+                                          const std::vector<IValue>& second) {
+  std::vector<Use> uses;
+  if (s.size() != t.size()) return std::nullopt;
+  for (size_t i = 0; i < s.size(); ++i) {
+    if (!(s[i].op == t[i].op) || s[i].args.size() != t[i].args.size()) return std::nullopt;
+    for (size_t k = 0; k < s[i].args.size(); ++k) {
+      const auto *c = std::get_if<IValue>(&s[i].args[k]), *d = std::get_if<IValue>(&t[i].args[k]);
+      if ((c == nullptr) != (d == nullptr)) return std::nullopt;
+      if (c == nullptr) continue;
+      bool found = false;
+      for (size_t n = 0; n < first.size() && !found; ++n) {
+        found = record::same_number(*c, first[n]) && record::same_number(*d, second[n]);
+        if (found) uses.push_back({i, k, n});
+      }
+      if (!found && !same_constant(*c, *d)) return std::nullopt;
+    }
+  }
+  return uses;
+}
+
 // The trace with the numbers as further inputs.
 ir::TracePtr with_inputs(const Trace& t, const std::vector<Place>& places,
                          const std::vector<Use>& uses, std::vector<size_t>& taken) {
@@ -179,6 +203,7 @@ struct Generic {
   std::shared_ptr<const Rule> rule;  // for the first plain values
   std::vector<IValue> numbers;       // those
   std::vector<Use> uses;
+  std::optional<std::vector<Use>> in_formula;  // where they stand in rule->formula
 };
 
 std::optional<Generic> generic_rule(const Trace& trace, const Bind& bind,
@@ -196,6 +221,8 @@ std::optional<Generic> generic_rule(const Trace& trace, const Bind& bind,
   g.rule = derive(trace, with_constants(bind, places, first), cotangents, wanted);
   const auto other = derive(trace, with_constants(bind, places, second), cotangents, wanted);
   if (!agree(*g.rule, *other, first, second, g.uses)) return std::nullopt;
+  if (g.rule->formula && other->formula)
+    g.in_formula = places_in(*g.rule->formula, *other->formula, first, second);
   return g;
 }
 
@@ -271,7 +298,7 @@ std::shared_ptr<const Rule> derive_with_numbers(
   return rule;
 }
 
-std::optional<std::vector<IValue>> excluded_numbers(const Bind& bind,
+std::optional<record::VaryingNumber> varying_number(const Bind& bind,
                                                     const std::vector<ir::Value>& values,
                                                     size_t argument) {
   const auto* recorded = std::get_if<IValue>(&bind.args[argument]);
@@ -297,7 +324,8 @@ std::optional<std::vector<IValue>> excluded_numbers(const Bind& bind,
   for (ValueId id : tensor_arguments(t, moved))
     wanted.push_back(id != kNoValue && t.value(id).is_tensor() &&
                      t.value(id).tensor().requires_grad);
-  std::vector<IValue> excluded;
+  record::VaryingNumber varying;
+  std::vector<IValue>& excluded = varying.excluded;
   try {
     const auto g = generic_rule(t, moved, places, cotangents, wanted);
     if (!g) return std::nullopt;
@@ -310,17 +338,21 @@ std::optional<std::vector<IValue>> excluded_numbers(const Bind& bind,
       if (!agree(*g->rule, *rule, g->numbers, {v}, uses) || uses.size() != g->uses.size())
         excluded.push_back(v);
     }
+    if (g->in_formula) {
+      varying.steps = g->rule->formula;
+      for (const Use& u : *g->in_formula) varying.places.emplace_back(u.bind, u.argument);
+    }
   } catch (const std::exception&) {
     return std::nullopt;  // a constant has no rule either
   }
   for (const IValue& v : excluded)
     if (record::same_number(v, *recorded)) return std::nullopt;
-  return excluded;
+  return varying;
 }
 
 namespace {
 [[maybe_unused]] const bool installed = [] {
-  record::set_number_hook(&excluded_numbers);
+  record::set_number_hook(&varying_number);
   return true;
 }();
 }  // namespace

@@ -14,14 +14,15 @@
 #include <vector>
 
 #include "passes/derive.h"
+#include "record/numbers.h"
 
 namespace fulgurite::passes {
 
-// The values that the number in `argument` must not have in a program where it varies; nothing if
-// it cannot vary. `values`: of the recording, where the argument is still a constant.
-std::optional<std::vector<c10::IValue>> excluded_numbers(const ir::Bind& bind,
-                                                         const std::vector<ir::Value>& values,
-                                                         size_t argument);
+// How the number in `argument` may vary; nothing if it cannot. `values`: of the recording, where the
+// argument is still a constant.
+std::optional<record::VaryingNumber> varying_number(const ir::Bind& bind,
+                                                    const std::vector<ir::Value>& values,
+                                                    size_t argument);
 
 // Whether an argument that is no tensor for the operator's formulas is a number that varies.
 bool has_varying_number(const ir::Trace& trace, const ir::Bind& bind);

@@ -152,8 +152,9 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   if (kept.empty() && !steps) {
     ir::TracePtr t = keep(low.stages, "simplify", simplify(functional.trace));
     low.leaf_writes = leaf_writes(*t, {});
-    t = claim(low.stages, low.claims, t, read_later(low, {}));
-    low.forward = options.reinplace ? keep(low.stages, "reinplace", reinplace(t)) : t;
+    const std::vector<ir::ValueId> later = read_later(low, {});
+    t = claim(low.stages, low.claims, t, later);
+    low.forward = options.reinplace ? keep(low.stages, "reinplace", reinplace(t, later)) : t;
     return low;
   }
 
@@ -170,7 +171,7 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   low.leaf_writes = leaf_writes(*split_traces.forward, attached);
   const std::vector<ir::ValueId> later = read_later(low, attached);
   low.forward = claim(low.stages, low.claims, split_traces.forward, later);
-  if (options.reinplace) low.forward = keep(low.stages, "reinplace", reinplace(low.forward));
+  if (options.reinplace) low.forward = keep(low.stages, "reinplace", reinplace(low.forward, later));
 
   const ir::TracePtr backward = simplify(split_traces.backward);
   if (!steps) {

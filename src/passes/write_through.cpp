@@ -8,7 +8,7 @@
 #include "ops/prims.h"
 #include "ops/traits.h"
 #include "passes/infer.h"
-#include "passes/memory_groups.h"
+#include "passes/renaming.h"
 
 namespace fulgurite::passes {
 namespace {
@@ -18,9 +18,7 @@ using ir::Bind;
 using ir::kNoValue;
 using ir::Op;
 using ir::Trace;
-using ir::TracePtr;
 using ir::ValueId;
-using ir::ValueList;
 
 // A scatter that becomes a write.
 struct Write {
@@ -41,30 +39,25 @@ bool same_constant(const Arg& a, const Arg& b) {
 
 class WriteThrough {
  public:
-  explicit WriteThrough(const Trace& t)
-      : t_(t),
-        use_(t),
-        made_by_(t.values.size()),
-        replaced_(t.values.size()),
-        given_out_(t.values.size(), false) {
-    for (size_t i = 0; i < replaced_.size(); ++i) replaced_[i] = static_cast<ValueId>(i);
-    auto give_out = [&](ValueId id) {
-      if (id != kNoValue) given_out_[id] = true;
-    };
-    for (ValueId id : t.outputs) give_out(id);
-    for (ValueId id : t.saved) give_out(id);
-    for (size_t i = 0; i < t.binds.size(); ++i)
-      if (i >= t.epilogue || t.binds[i].op == prims::copy_()) for_each_arg(t.binds[i], give_out);
-    for (size_t i = 0; i < t.binds.size(); ++i)
-      for_each_result(t.binds[i], [&](ValueId id) { made_by_[id] = i; });
+  explicit WriteThrough(const Body& body)
+      : body_(body),
+        t_(*body.trace),
+        use_(body),
+        made_by_(t_.values.size()),
+        names_(t_.values.size()),
+        given_out_(t_.values.size(), false) {
+    for (const auto* ids : {&t_.outputs, &t_.saved, &body.later})
+      for (ValueId id : *ids)
+        if (id != kNoValue) given_out_[id] = true;
+    for (size_t i = 0; i < t_.binds.size(); ++i)
+      for_each_result(t_.binds[i], [&](ValueId id) { made_by_[id] = i; });
   }
 
-  // nullptr if there is nothing to do.
-  TracePtr run() {
-    std::vector<std::optional<Write>> writes(t_.binds.size());
-    std::vector<bool> in_place(t_.binds.size(), false);
+  Body run() {
+    std::vector<std::optional<Write>> writes(body_.end);
+    std::vector<bool> in_place(body_.end, false);
     bool any = false;
-    for (size_t i = 0; i < t_.epilogue; ++i) {
+    for (size_t i = 0; i < body_.end; ++i) {
       writes[i] = write_of(i);
       if (!writes[i]) continue;
       any = true;
@@ -73,26 +66,25 @@ class WriteThrough {
       use_.untouchable[use_.groups.find(writes[i]->base)] = true;
       unite(writes[i]->base, writes[i]->result);
     }
-    if (!any) return nullptr;
+    if (!any) return body_;
     ir::TraceBuilder b(t_, t_.stage);
+    Body out = body_;
     for (size_t i = 0; i < t_.binds.size(); ++i) {
       if (i == t_.epilogue) b.begin_epilogue();
-      Bind copy = t_.binds[i];
-      for (Arg& a : copy.args) a = mapped(a);
-      for (ir::Result& x : copy.results) x = mapped(x);
-      if (writes[i]) {
+      if (i == body_.end) out.end = b.trace().binds.size();
+      Bind copy = names_.of_bind(t_.binds[i]);
+      if (i < body_.end && writes[i]) {
         if (!writes[i]->update) emit_copy(b, *writes[i], copy);
         continue;
       }
-      if (in_place[i]) copy.op = *ops::in_place_variant(copy.op);
+      if (i < body_.end && in_place[i]) copy.op = *ops::in_place_variant(copy.op);
       b.add_bind(std::move(copy));
     }
     if (t_.epilogue == t_.binds.size()) b.begin_epilogue();
-    for (ir::Region& r : b.trace().regions) {
-      for (Arg& a : r.args) a = mapped(a);
-      for (ir::Result& x : r.results) x = mapped(x);
-    }
-    return b.finish();
+    if (body_.end == t_.binds.size()) out.end = b.trace().binds.size();
+    names_.apply_to_regions(b);
+    out.trace = b.finish();
+    return out;
   }
 
  private:
@@ -107,7 +99,8 @@ class WriteThrough {
       return {};
     for (size_t a = 2; a < b.args.size(); ++a)
       if (!std::holds_alternative<c10::IValue>(b.args[a])) return {};
-    if (!has_own_elements(t_.value(*base).tensor()) || !use_.dies_in(t_, i, *base)) return {};
+    if (!has_own_elements(t_.value(*base).tensor()) || !use_.dies_in(i, *base)) return {};
+    if (given_out_[*result] && use_.is_given(*base)) return {};  // both keep their names
     Write write{*view, *base, *contents, *result, {}};
     write.update = update_of(i, write);
     return write;
@@ -117,12 +110,13 @@ class WriteThrough {
   // wants its result, and nobody looks at the memory between it and the scatter.
   std::optional<size_t> update_of(size_t scatter, const Write& w) {
     const size_t i = made_by_[w.contents];
-    if (t_.value(w.contents).kind != ir::ValueKind::Result || i >= t_.epilogue) return {};
+    if (t_.value(w.contents).kind != ir::ValueKind::Result || i >= body_.end) return {};
+    if (use_.is_given(w.base) && i < t_.epilogue) return {};
     const Bind& b = t_.binds[i];
     const auto* target = b.args.empty() ? nullptr : std::get_if<ValueId>(&b.args[0]);
     if (only_result(b) == nullptr || target == nullptr || *target == kNoValue ||
         !ops::in_place_variant(b.op) || !same_layout(t_.value(*target), t_.value(w.contents)) ||
-        !is_view_of(*target, scatter, w) || !use_.dies_in(t_, scatter, w.contents))
+        !is_view_of(*target, scatter, w) || !use_.dies_in(scatter, w.contents))
       return {};
     const ValueId memory = use_.groups.find(w.base), made = use_.groups.find(w.contents);
     size_t uses = 0;
@@ -171,40 +165,24 @@ class WriteThrough {
 
   // One value from now on. Others refer to what is given out by number: its number stays.
   void unite(ValueId base, ValueId result) {
-    const ValueId root = mapped_id(base);
+    const ValueId root = names_.of(base);
     if (given_out_[result]) {
-      replaced_[root] = result;
+      names_.rename(root, result);
     } else {
-      replaced_[result] = root;
+      names_.rename(result, root);
     }
   }
 
-  ValueId mapped_id(ValueId id) const {
-    if (id == kNoValue) return id;
-    while (replaced_[id] != id) id = replaced_[id];
-    return id;
-  }
-  template <class T>
-  T mapped(const T& a) const {
-    T copy = a;
-    if (auto* id = std::get_if<ValueId>(&copy)) *id = mapped_id(*id);
-    if (auto* list = std::get_if<ValueList>(&copy))
-      for (ValueId& id : *list) id = mapped_id(id);
-    return copy;
-  }
-
+  const Body& body_;
   const Trace& t_;
   MemoryUse use_;
   std::vector<size_t> made_by_;
-  std::vector<ValueId> replaced_;
+  Renaming names_;
   std::vector<bool> given_out_;
 };
 
 }  // namespace
 
-TracePtr write_through(const TracePtr& trace) {
-  TracePtr next = WriteThrough(*trace).run();
-  return next ? next : trace;
-}
+Body write_through(const Body& body) { return WriteThrough(body).run(); }
 
 }  // namespace fulgurite::passes

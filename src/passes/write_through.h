@@ -10,10 +10,11 @@
 #pragma once
 
 #include "ir/trace.h"
+#include "passes/memory_groups.h"
 
 namespace fulgurite::passes {
 
-// Part of reinplace. Returns the same object if nothing changes.
-ir::TracePtr write_through(const ir::TracePtr& trace);
+// Part of reinplace.
+Body write_through(const Body& body);
 
 }  // namespace fulgurite::passes

@@ -12,6 +12,7 @@
 #include "ir/text.h"
 #include "jit_function.h"
 #include "ops/prims.h"
+#include "ops/traits.h"
 #include "passes/derive.h"
 #include "py_trace.h"
 #include "python_function.h"
@@ -216,6 +217,14 @@ NB_MODULE(_C, m) {
   m.def("_derive_statistics", [] {
     const auto s = passes::derive_statistics();
     return nb::make_tuple(s.derived, s.reused);
+  });
+  // What passes rely on (ops/traits.h), for the test that tries it: whatever the contents of tensors
+  // without integers, of all tensors, whatever the numbers.
+  m.def("_runs_on_any", [](const std::string& op, const std::string& overload) {
+    const ir::Op of = ir::Op::get(op, overload);
+    return nb::make_tuple(ops::runs_on_any_contents(of, /*integers=*/false),
+                          ops::runs_on_any_contents(of, /*integers=*/true),
+                          ops::runs_with_any_number(of));
   });
   m.def("_watcher_supported", [] {
     std::string why;

@@ -11,8 +11,10 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/trace.h"
@@ -82,11 +84,19 @@ class Numbers {
   std::vector<Check> checks_;
 };
 
-// Which values a number must not have where it varies in the gradient of `bind`; nothing if it
-// cannot vary there (passes/number_rules.h, which is a layer above).
-using NumberHook = std::optional<std::vector<c10::IValue>> (*)(const ir::Bind& bind,
-                                                               const std::vector<ir::Value>& values,
-                                                               size_t argument);
+// A number that may vary although the gradient formula of its operator looks at it.
+struct VaryingNumber {
+  std::vector<c10::IValue> excluded;  // values that it must not have
+  // The binds of the formula, run for some other number, and where that stands in them: bind and
+  // argument. Null: not known.
+  std::shared_ptr<const std::vector<ir::Bind>> steps;
+  std::vector<std::pair<size_t, size_t>> places;
+};
+// Nothing if it cannot vary in the gradient of `bind` (passes/number_rules.h, which is a layer
+// above).
+using NumberHook = std::optional<VaryingNumber> (*)(const ir::Bind& bind,
+                                                    const std::vector<ir::Value>& values,
+                                                    size_t argument);
 void set_number_hook(NumberHook hook);
 NumberHook number_hook();
 bool has_gradient(const ir::Bind& bind, const std::vector<ir::Value>& values);

@@ -62,6 +62,12 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   } else {
     p.bind.args = arguments(*stack, count);
   }
+  std::vector<std::pair<size_t, at::Tensor>> numbers_as_tensors;
+  for (size_t i = 0; i < p.bind.args.size(); ++i) {
+    const IValue& v = (*stack)[stack->size() - count + i];
+    if (v.isTensor() && v.toTensor().defined() && std::holds_alternative<IValue>(p.bind.args[i]))
+      numbers_as_tensors.emplace_back(i, v.toTensor());
+  }
   if (changes_given_tensor(op, *stack))
     refuse("FG-140",
            op.id() +
@@ -92,6 +98,9 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
     index = binds.size();
     binds.push_back(std::move(p));
   }
+  for (const auto& [argument, number] : numbers_as_tensors)
+    backward_numbers.add_tensor(number, index, argument);
+  backward_numbers.add_bind(index);
   if (switched) in_inference.insert(static_cast<int32_t>(index));
   if (gives_history)
     for (size_t a : ops::written_arguments(binds[index].bind))
@@ -213,16 +222,33 @@ bool Recorder::Impl::may_vary_in_gradient(size_t index, size_t argument, int nod
   if (ir::is_tensor_type(type) || !has_gradient(bind, values)) return true;
   for (const Numbers::Use& u : numbers.uses())
     if (u.bind == index) return false;  // one at a time
-  const auto excluded = number_hook() != nullptr && !numbers.is_fixed(node)
-                            ? number_hook()(bind, values, argument)
-                            : std::nullopt;
-  if (!excluded) return false;
-  for (const IValue& v : *excluded) {
+  auto varying = number_hook() != nullptr && !numbers.is_fixed(node)
+                     ? number_hook()(bind, values, argument)
+                     : std::nullopt;
+  if (!varying) return false;
+  for (const IValue& v : varying->excluded) {
     const auto equal = prims::calculation(v.isInt() ? "int_eq" : "float_eq");
     numbers.check(numbers.calculate(*equal, node, numbers.constant(v), IValue(false)), index,
                   binds[index].bind.region, binds[index].bind.location);
   }
+  backward_numbers.add_saved(node, results_of(binds[index].bind), std::move(*varying));
   return true;
+}
+
+// Those that are still there: Python has been given them just now.
+std::vector<at::Tensor> Recorder::Impl::results_of(const ir::Bind& bind) const {
+  std::unordered_set<ValueId> ids;
+  ir::for_each_result(bind, [&](ValueId id) {
+    if (values[id].is_tensor()) ids.insert(id);
+  });
+  std::vector<at::Tensor> found;
+  for (auto weak = weak_tensors.rbegin(); weak != weak_tensors.rend() && !ids.empty(); ++weak) {
+    const auto impl = weak->lock();
+    if (!impl.defined()) continue;
+    const auto known = by_impl.find(impl.get());
+    if (known != by_impl.end() && ids.erase(known->second) > 0) found.emplace_back(impl);
+  }
+  return ids.empty() ? found : std::vector<at::Tensor>();
 }
 
 // For a composite that gives its numbers to its parts. False: it is not known to.

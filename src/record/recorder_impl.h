@@ -20,6 +20,7 @@
 #include "ops/prims.h"
 #include "ops/rules.h"
 #include "ops/traits.h"
+#include "record/backward_numbers.h"
 #include "record/fresh_memory.h"
 #include "record/place_numbers.h"
 #include "record/recorder.h"
@@ -79,6 +80,7 @@ struct Recorder::Impl {
   std::vector<ir::SourceLocation> locations;
   std::unordered_map<std::string, int32_t> location_ids;
   Numbers numbers;
+  BackwardNumbers backward_numbers;
   std::unordered_map<ValueId, size_t> expectations;  // of numbers: the bind of the value guard
   PlacedNumbers placed_numbers;
 
@@ -319,8 +321,9 @@ struct Recorder::Impl {
       if (t.unsafeGetTensorImpl()->is_wrapped_number() && find(t) == kNoValue) {
         ExcludeKey off(kKey);
         IValue number(t.item());
-        // A number that varies, as a node of the graph saved it: nobody says which one it is.
-        if (in_backward()) numbers.fix_all_like(number);
+        // A number that varies, in the hands of a node: nobody says which one it is.
+        if (in_backward() && !backward_numbers.knows(t) && !backward_numbers.in_formula())
+          numbers.fix_all_like(number);
         return Arg(std::move(number));
       }
       return Arg(use(t));
@@ -435,6 +438,7 @@ struct Recorder::Impl {
   }
 
   void place() {
+    backward_numbers.resolve(numbers, binds, values);
     placed_numbers = place_numbers(
         numbers, binds, [this](const IValue& value, ir::ValueKind kind, std::string value_name) {
           return number_value(value, kind, std::move(value_name));
@@ -513,6 +517,7 @@ struct Recorder::Impl {
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   bool fill_literal(size_t first, size_t& index, const IValue& number);
   bool may_vary_in_gradient(size_t index, size_t argument, int node);
+  std::vector<at::Tensor> results_of(const ir::Bind& bind) const;
   bool hand_on_numbers(Mark since, const std::vector<NumberPlace>& places);
   void leave_inference(const std::vector<at::Tensor>& outputs, std::vector<ValueId>& ids);
   void composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
