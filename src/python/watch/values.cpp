@@ -108,7 +108,7 @@ bool has_only_safe_keys(PyObject* dict) {
   };
   static Seen seen[64];
   Seen& entry = seen[(reinterpret_cast<uintptr_t>(dict) >> 4) % std::size(seen)];
-  uint64_t tag = reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+  const uint64_t tag = version_of(dict);
   if (entry.dict == dict && entry.tag == tag) return true;
   PyObject *key, *value;
   Py_ssize_t position = 0;

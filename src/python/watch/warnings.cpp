@@ -71,23 +71,22 @@ bool Call::warn() {
   Py_ssize_t stacklevel = 1;
   if (name() != "_warnings.warn" || r_.frames.empty() || filters_changed(r_) ||
       !warning_arguments(message, category, stacklevel) ||
-      is_internal(r_.frames.back().frame->f_code))
+      is_internal(code_of(r_.frames.back().frame)))
     return false;
   // The frame that is blamed, or how far it is above the call.
   size_t i = r_.frames.size();
   Py_ssize_t left = stacklevel;
   while (i > 0 && left > 0) {
     --i;
-    if (left == stacklevel || !is_internal(r_.frames[i].frame->f_code)) --left;
+    if (left == stacklevel || !is_internal(code_of(r_.frames[i].frame))) --left;
   }
   PyObject* globals = Py_None;
   PyRef file, line, module;
   if (left == 0) {
     const _PyInterpreterFrame* f = r_.frames[i].frame;
     globals = f->f_globals;
-    file = PyRef::borrow(f->f_code->co_filename);
-    line = PyRef::steal(PyLong_FromLong(PyCode_Addr2Line(
-        f->f_code, _PyInterpreterFrame_LASTI(f) * static_cast<int>(sizeof(_Py_CODEUNIT)))));
+    file = PyRef::borrow(code_of(f)->co_filename);
+    line = PyRef::steal(PyLong_FromLong(PyCode_Addr2Line(code_of(f), offset_of(f))));
     PyObject* own = PyDict_GetItemString(globals, "__name__");
     module = own != nullptr && PyUnicode_Check(own)
                  ? PyRef::borrow(own)

@@ -1,0 +1,43 @@
+// A code object as the watcher needs it where the interpreter does not say how far the stack goes
+// (CPython 3.12): each instruction, and the depth of the stack before it.
+#pragma once
+
+#include "internals.h"
+
+#if FULGURITE_MONITORING
+
+#include <vector>
+
+#include "operations.h"
+
+namespace fulgurite::python::watching {
+
+class CodeMap {
+ public:
+  explicit CodeMap(PyCodeObject* code);
+
+  struct Place {
+    Instruction instruction;
+    int depth = kUnknownDepth;
+  };
+  static constexpr int kUnknownDepth = -1;
+  // By code unit. Of what no path leads to, the depth is unknown.
+  const Place& at(int unit) const { return places_[static_cast<size_t>(unit)]; }
+
+ private:
+  struct Raw {
+    int opcode = 0;
+    int argument = 0;
+    int after = 0;  // where the next instruction is
+  };
+  void find_depths(PyCodeObject* code, const std::vector<Raw>& raw);
+
+  std::vector<Place> places_;
+};
+
+// Made once, and kept with the code; null without memory.
+const CodeMap* code_map(PyCodeObject* code);
+
+}  // namespace fulgurite::python::watching
+
+#endif
