@@ -1,11 +1,13 @@
-// Implementation of code_map.h. The depth is what the compiler knew: from each instruction on to its
-// successors, which all paths reach with the same depth, and from the exception table to handlers.
+// Implementation of code_map.h. The depth is what the compiler knew: from each instruction on to
+// its successors, which all paths reach with the same depth, and from the exception table to
+// handlers.
 #include "code_map.h"
 
 #if FULGURITE_MONITORING
 
 #include "opcodes_312.h"
 #include "py_ref.h"
+#include "watcher.h"
 
 namespace fulgurite::python::watching {
 namespace {
@@ -62,19 +64,29 @@ CodeMap::CodeMap(PyCodeObject* code) : places_(static_cast<size_t>(Py_SIZE(code)
     one.opcode = units[2 * i];
     one.argument = prefix << 8 | units[2 * i + 1];
     prefix = one.opcode == EXTENDED_ARG ? one.argument : 0;
-    places_[i].instruction = instruction(one.opcode, one.argument);
+    Place& place = places_[i];
+    place.instruction = instruction(one.opcode, one.argument);
     ++i;
     while (i < raw.size() && units[2 * i] == CACHE) ++i;
     one.after = static_cast<int>(i);
+    place.after = one.after;
+    int distance = 0;
+    if (jumps(one.opcode, one.argument, distance)) place.jump = one.after + distance;
+    // The end of a loop is jumped over.
+    if (one.opcode == FOR_ITER) place.jump_end = place.jump + 1;
+    place.reraises = one.opcode == RERAISE || one.opcode == RAISE_VARARGS ||
+                     one.opcode == END_ASYNC_FOR || one.opcode == CLEANUP_THROW;
   }
   find_depths(code, raw);
 }
 
 void CodeMap::find_depths(PyCodeObject* code, const std::vector<Raw>& raw) {
   std::vector<int> open;
+  bool agree = true;
   auto reach = [&](int unit, int depth) {
     if (unit < 0 || static_cast<size_t>(unit) >= places_.size() || depth < 0) return;
     Place& place = places_[static_cast<size_t>(unit)];
+    agree = agree && (place.depth == kUnknownDepth || place.depth == depth);
     if (place.depth != kUnknownDepth) return;
     place.depth = depth;
     open.push_back(unit);
@@ -83,8 +95,11 @@ void CodeMap::find_depths(PyCodeObject* code, const std::vector<Raw>& raw) {
   constexpr int kSuspends = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
   reach(0, (code->co_flags & kSuspends) != 0 ? 1 : 0);
   ExceptionTable table(code->co_exceptiontable);
-  for (ExceptionTable::Handler handler{}; table.next(handler);)
+  for (ExceptionTable::Handler handler{}; table.next(handler);) {
     reach(handler.target, handler.depth);
+    if (static_cast<size_t>(handler.target) < places_.size())
+      places_[static_cast<size_t>(handler.target)].is_handler = true;
+  }
   while (!open.empty()) {
     const int unit = open.back();
     open.pop_back();
@@ -94,18 +109,24 @@ void CodeMap::find_depths(PyCodeObject* code, const std::vector<Raw>& raw) {
       reach(one.after, depth);
       continue;
     }
-    int distance = 0;
-    if (jumps(one.opcode, one.argument, distance))
-      reach(one.after + distance,
-            depth + PyCompile_OpcodeStackEffectWithJump(one.opcode, one.argument, 1));
+    if (const int jump = places_[static_cast<size_t>(unit)].jump; jump >= 0)
+      reach(jump, depth + PyCompile_OpcodeStackEffectWithJump(one.opcode, one.argument, 1));
     if (goes_on(one.opcode))
       reach(one.after, depth + PyCompile_OpcodeStackEffectWithJump(one.opcode, one.argument, 0));
   }
+  for (Place& place : places_)
+    if (!agree) place.depth = kUnknownDepth;
+}
+
+bool CodeMap::may_follow(int last, int next, bool raised) const {
+  const Place& from = at(last);
+  if (next == from.after || next == from.jump || next == from.jump_end) return true;
+  return (raised || from.reraises) && at(next).is_handler;
 }
 
 const CodeMap* code_map(PyCodeObject* code) {
-  static const Py_ssize_t index = PyUnstable_Eval_RequestCodeExtraIndex(
-      [](void* map) { delete static_cast<CodeMap*>(map); });
+  static const Py_ssize_t index =
+      PyUnstable_Eval_RequestCodeExtraIndex([](void* map) { delete static_cast<CodeMap*>(map); });
   if (index < 0) return nullptr;
   auto* object = reinterpret_cast<PyObject*>(code);
   void* known = nullptr;
@@ -119,5 +140,23 @@ const CodeMap* code_map(PyCodeObject* code) {
 }
 
 }  // namespace fulgurite::python::watching
+
+namespace fulgurite::python {
+
+std::vector<int> unknown_instructions(PyObject* code) {
+  using namespace watching;
+  std::vector<int> found;
+  auto* object = reinterpret_cast<PyCodeObject*>(code);
+  const CodeMap* map = code_map(object);
+  for (int i = object->_co_firsttraceable; map && i < map->size(); i = map->at(i).after) {
+    const CodeMap::Place& place = map->at(i);
+    const bool fits = place.depth >= 0 && place.depth <= object->co_stacksize;
+    if (place.instruction.operation == Operation::Unknown || !fits)
+      found.push_back(i * static_cast<int>(sizeof(_Py_CODEUNIT)));
+  }
+  return found;
+}
+
+}  // namespace fulgurite::python
 
 #endif

@@ -1,5 +1,5 @@
 // A code object as the watcher needs it where the interpreter does not say how far the stack goes
-// (CPython 3.12): each instruction, and the depth of the stack before it.
+// (CPython 3.12): each instruction, the depth of the stack before it, and where it may lead.
 #pragma once
 
 #include "internals.h"
@@ -19,9 +19,18 @@ class CodeMap {
   struct Place {
     Instruction instruction;
     int depth = kUnknownDepth;
+    int after = 0;            // the next instruction
+    int jump = -1;            // the one that it may jump to instead
+    int jump_end = -1;        // ... or this one
+    bool is_handler = false;  // of exceptions
+    bool reraises = false;    // passes an exception on, of which no event tells
   };
   static constexpr int kUnknownDepth = -1;
-  // By code unit. Of what no path leads to, the depth is unknown.
+  // Whether the instruction at `next` may run when that at `last` has.
+  bool may_follow(int last, int next, bool raised) const;
+  int size() const { return static_cast<int>(places_.size()); }
+  // By code unit. Of what no path leads to, the depth is unknown; of everything, if two paths
+  // disagree.
   const Place& at(int unit) const { return places_[static_cast<size_t>(unit)]; }
 
  private:

@@ -10,9 +10,9 @@
 
 namespace fulgurite::python::watching {
 
-// Hears the interpreter for the length of one watched call: through a trace function in CPython 3.11
-// (listen_trace.cpp), sys.monitoring later (listen_monitoring.cpp). Whoever listens already goes on
-// to. What it hears it hands to the functions below.
+// Hears the interpreter for the length of one watched call: through a trace function in
+// CPython 3.11 (listen_trace.cpp), sys.monitoring later (listen_monitoring.cpp). Whoever listens
+// already goes on to. What it hears it hands to the functions below.
 class Listener {
  public:
   Listener();
@@ -22,6 +22,7 @@ class Listener {
  private:
 #if FULGURITE_MONITORING
   int tool_ = -1;
+  uint64_t version_ = 0;  // of what anybody listens to
   std::string why_not_;
 #endif
 };

@@ -4,9 +4,6 @@
 #include <string_view>
 
 #include "call.h"
-#if FULGURITE_MONITORING
-#include "code_map.h"
-#endif
 
 namespace fulgurite::python::watching {
 namespace {
@@ -90,9 +87,6 @@ void on_frame(Recording& r, _PyInterpreterFrame* f) {
   Frame frame;
   frame.frame = f;
   frame.top = stack_of(f);
-#if FULGURITE_MONITORING
-  frame.map = code_map(code_of(f));
-#endif
   frame.muted =
       r.over || (!r.frames.empty() && ((r.frames.back().muted && !r.frames.back().around) ||
                                        is_inside_call(r.frames.back(), f)));

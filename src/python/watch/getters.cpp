@@ -2,9 +2,7 @@
 // methodcaller, and what Python functions return to C code that called them.
 #include "call.h"
 
-
 #include <algorithm>
-
 
 namespace fulgurite::python::watching {
 namespace {

@@ -1,8 +1,8 @@
 // CPython 3.12: a tool of sys.monitoring. Other tools, coverage and debuggers among them, get their
 // events as before, and an id that nobody uses is taken for the length of the call only.
 //
-// Events say in which code object they happen; in which frame, the thread knows: callbacks in C have
-// none of their own. The depth of the stack follows from the instruction (code_map.h).
+// Events say in which code object they happen; in which frame, the thread knows: callbacks in C
+// have none of their own. The depth of the stack follows from the instruction (code_map.h).
 #include "events.h"
 
 #if FULGURITE_MONITORING
@@ -16,61 +16,105 @@
 namespace fulgurite::python::watching {
 namespace {
 
+// Guarded by the GIL.
+bool events_went_missing = false;
+
 Recording* recording_here(_PyInterpreterFrame*& frame) {
   frame = innermost_frame(PyThreadState_Get());
   return active_recording();
 }
 
-bool is_innermost(const Recording& r, const _PyInterpreterFrame* frame) {
-  return !r.frames.empty() && r.frames.back().frame == frame;
+int unit_of(const _PyInterpreterFrame* frame) {
+  return offset_of(frame) / static_cast<int>(sizeof(_Py_CODEUNIT));
 }
 
-PyObject* frame_begins(PyObject*, PyObject* const*, Py_ssize_t) {
-  _PyInterpreterFrame* frame = nullptr;
-  if (Recording* r = recording_here(frame)) begin_frame(*r, frame);
+// In some releases events go missing where others change what they listen to. Every instruction has
+// to be one that may come after the last.
+void miss(Recording& r) {
+  events_went_missing = true;
+  r.refuse("runs instructions of which the interpreter does not tell");
+}
+
+Frame* innermost(Recording& r, const _PyInterpreterFrame* frame) {
+  return !r.frames.empty() && r.frames.back().frame == frame ? &r.frames.back() : nullptr;
+}
+
+// ... which has to be where the last instruction was, unless that has set it back to where what it
+// raises again was raised first.
+Frame* innermost_there(Recording& r, const _PyInterpreterFrame* f) {
+  Frame* frame = innermost(r, f);
+  if (frame == nullptr || !frame->map || frame->map->at(frame->unit).reraises) return frame;
+  const int unit = unit_of(f);
+  if (unit < frame->unit || (unit > frame->unit && unit >= frame->map->at(frame->unit).after))
+    miss(r);
+  return frame;
+}
+
+PyObject* begin(bool raised) {
+  _PyInterpreterFrame* f = nullptr;
+  Recording* r = recording_here(f);
+  if (r == nullptr) Py_RETURN_NONE;
+  begin_frame(*r, f);
+  Frame& frame = r->frames.back();
+  frame.map = code_map(code_of(f));
+  frame.unit = unit_of(f);
+  frame.raised = raised;
+  if (!frame.map) r->refuse("runs code without memory to watch it");
   Py_RETURN_NONE;
 }
+
+PyObject* frame_begins(PyObject*, PyObject* const*, Py_ssize_t) { return begin(false); }
+PyObject* frame_begins_by_raising(PyObject*, PyObject* const*, Py_ssize_t) { return begin(true); }
 
 PyObject* instruction_begins(PyObject*, PyObject* const*, Py_ssize_t) {
   _PyInterpreterFrame* f = nullptr;
   Recording* r = recording_here(f);
   if (r == nullptr) Py_RETURN_NONE;
   ++r->opcodes;
-  if (!is_innermost(*r, f) || r->frames.back().muted || r->over) Py_RETURN_NONE;
-  Frame& frame = r->frames.back();
-  const CodeMap::Place place =
-      frame.map ? frame.map->at(offset_of(f) / static_cast<int>(sizeof(_Py_CODEUNIT)))
-                : CodeMap::Place{};
+  Frame* frame = innermost(*r, f);
+  if (frame == nullptr) miss(*r);
+  if (frame == nullptr || !frame->map) Py_RETURN_NONE;
+  const int unit = unit_of(f);
+  if (!frame->map->may_follow(frame->unit, unit, frame->raised)) miss(*r);
+  frame->unit = unit;
+  frame->raised = false;
+  if (frame->muted || r->over) Py_RETURN_NONE;
+  const CodeMap::Place& place = frame->map->at(unit);
   if (place.instruction.operation == Operation::Resume) Py_RETURN_NONE;
   if (place.depth == CodeMap::kUnknownDepth) {
     r->refuse("runs an instruction for which the depth of the stack is not known");
     Py_RETURN_NONE;
   }
-  frame.running = place.instruction;
-  frame.top = stack_of(f) + place.depth;
-  run_instruction(*r, frame);
+  frame->running = place.instruction;
+  frame->top = stack_of(f) + place.depth;
+  run_instruction(*r, *frame);
   Py_RETURN_NONE;
 }
 
 PyObject* exception_passes(PyObject*, PyObject* const*, Py_ssize_t) {
-  _PyInterpreterFrame* frame = nullptr;
-  Recording* r = recording_here(frame);
-  if (r != nullptr && is_innermost(*r, frame)) raise_in_frame(*r, r->frames.back());
+  _PyInterpreterFrame* f = nullptr;
+  Recording* r = recording_here(f);
+  Frame* frame = r != nullptr ? innermost_there(*r, f) : nullptr;
+  if (frame != nullptr) {
+    frame->raised = true;
+    raise_in_frame(*r, *frame);
+  }
   Py_RETURN_NONE;
 }
 
 // Arguments: code, offset, result.
 PyObject* frame_returns(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  _PyInterpreterFrame* frame = nullptr;
-  Recording* r = recording_here(frame);
-  if (r != nullptr && is_innermost(*r, frame)) end_frame(*r, count > 2 ? arguments[2] : nullptr);
+  _PyInterpreterFrame* f = nullptr;
+  Recording* r = recording_here(f);
+  if (r != nullptr && innermost_there(*r, f) != nullptr)
+    end_frame(*r, count > 2 ? arguments[2] : nullptr);
   Py_RETURN_NONE;
 }
 
 PyObject* frame_unwinds(PyObject*, PyObject* const*, Py_ssize_t) {
-  _PyInterpreterFrame* frame = nullptr;
-  Recording* r = recording_here(frame);
-  if (r != nullptr && is_innermost(*r, frame)) end_frame(*r, nullptr);
+  _PyInterpreterFrame* f = nullptr;
+  Recording* r = recording_here(f);
+  if (r != nullptr && innermost_there(*r, f) != nullptr) end_frame(*r, nullptr);
   Py_RETURN_NONE;
 }
 
@@ -91,7 +135,7 @@ Event event(int number, const char* name, Callback callback) {
 Event events[] = {
     event(PY_MONITORING_EVENT_PY_START, "start", frame_begins),
     event(PY_MONITORING_EVENT_PY_RESUME, "resume", frame_begins),
-    event(PY_MONITORING_EVENT_PY_THROW, "throw", frame_begins),
+    event(PY_MONITORING_EVENT_PY_THROW, "throw", frame_begins_by_raising),
     event(PY_MONITORING_EVENT_INSTRUCTION, "instruction", instruction_begins),
     event(PY_MONITORING_EVENT_RAISE, "raise", exception_passes),
     event(PY_MONITORING_EVENT_PY_RETURN, "return", frame_returns),
@@ -103,7 +147,7 @@ constexpr int kToolIds = 6;  // the interpreter has two more for itself
 
 // The functions of sys.monitoring, as they were when they were first needed.
 struct Monitoring {
-  PyRef get_tool, use_tool, free_tool, set_callback, set_events, get_events;
+  PyRef get_tool, use_tool, free_tool, set_callback, set_events, restart;
 };
 
 const Monitoring* monitoring() {
@@ -115,9 +159,9 @@ const Monitoring* monitoring() {
     return module ? PyRef::steal(PyObject_GetAttrString(module, name)) : PyRef();
   };
   functions = {get("get_tool"),          get("use_tool_id"), get("free_tool_id"),
-               get("register_callback"), get("set_events"),  get("get_events")};
+               get("register_callback"), get("set_events"),  get("restart_events")};
   for (Event& one : events) one.function = PyCFunction_New(&one.method, nullptr);
-  loaded = functions.get_events.get() != nullptr && PyErr_Occurred() == nullptr;
+  loaded = functions.restart.get() != nullptr && PyErr_Occurred() == nullptr;
   PyErr_Clear();
   return loaded ? &functions : nullptr;
 }
@@ -165,19 +209,21 @@ Listener::Listener() {
   for (const Event& one : events)
     ok = ok && call(m->set_callback, "ilO", tool_, 1L << one.number, one.function);
   ok = ok && call(m->set_events, "il", tool_, wanted_events());
+  // What is instrumented may not be what the interpreter believes it to be.
+  if (std::exchange(events_went_missing, false)) ok = ok && call(m->restart, "");
+  version_ = PyInterpreterState_Get()->monitoring_version;
   if (!ok) why_not_ = "cannot be watched: sys.monitoring does not let us";
 }
 
 std::string Listener::end() {
   const Monitoring* m = monitoring();
   if (tool_ < 0 || m == nullptr) return why_not_;
-  const PyRef set = call(m->get_events, "i", tool_);
-  if (!set || PyLong_AsLong(set.get()) != wanted_events()) {
-    if (why_not_.empty()) why_not_ = "takes the events of sys.monitoring away";
+  if (version_ != PyInterpreterState_Get()->monitoring_version) {
+    events_went_missing = true;
+    if (why_not_.empty()) why_not_ = "changes the trace function or the events of sys.monitoring";
   }
   call(m->set_events, "ii", tool_, 0);
-  for (const Event& one : events)
-    call(m->set_callback, "ilO", tool_, 1L << one.number, Py_None);
+  for (const Event& one : events) call(m->set_callback, "ilO", tool_, 1L << one.number, Py_None);
   call(m->free_tool, "i", tool_);
   return why_not_;
 }

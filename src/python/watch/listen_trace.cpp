@@ -84,6 +84,18 @@ namespace fulgurite::python {
 
 bool watcher_supported(std::string*) { return true; }
 
+std::vector<int> unknown_instructions(PyObject* code) {
+  std::vector<int> found;
+  const PyRef bytes = PyRef::steal(PyCode_GetCode(reinterpret_cast<PyCodeObject*>(code)));
+  if (!bytes) PyErr_Clear();
+  for (Py_ssize_t i = 0; bytes && i < PyBytes_GET_SIZE(bytes.get()); i += 2) {
+    const auto opcode = static_cast<unsigned char>(PyBytes_AS_STRING(bytes.get())[i]);
+    if (opcode != EXTENDED_ARG && watching::kOperations[opcode] == watching::Operation::Unknown)
+      found.push_back(static_cast<int>(i));
+  }
+  return found;
+}
+
 }  // namespace fulgurite::python
 
 #endif

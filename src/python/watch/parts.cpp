@@ -26,8 +26,7 @@ void Recording::begin_part(Frame& frame) {
   if (frame.muted || frames.size() < 2 || f->owner != FRAME_OWNED_BY_THREAD) return;
   PyObject* part = called_module(f);
   constexpr int kSuspends = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-  if (!part && frame.user && (code_of(f)->co_flags & kSuspends) == 0)
-    part = function_of(f);
+  if (!part && frame.user && (code_of(f)->co_flags & kSuspends) == 0) part = function_of(f);
   if (part && !is_born(part)) frame.candidate = PyRef::borrow(part);
 }
 

@@ -276,8 +276,8 @@ void Recording::see_dict(PyObject* dict) {
 }
 
 bool Recording::changed_unseen(PyObject* dict) const {
-  return version_of(dict) > base_tag(dict) &&
-         !partly_written_.count(dict) && !all_written_.count(dict) && !rewritten_.count(dict);
+  return version_of(dict) > base_tag(dict) && !partly_written_.count(dict) &&
+         !all_written_.count(dict) && !rewritten_.count(dict);
 }
 
 bool Recording::was_written(PyObject* container, PyObject* key) const {

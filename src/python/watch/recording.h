@@ -37,9 +37,13 @@ enum class Pending : uint8_t { Nothing, Call, Query, Iterator, Attribute, Item }
 // A Python frame that is running under watch.
 struct Frame {
   _PyInterpreterFrame* frame = nullptr;
-  const CodeMap* map = nullptr;  // where the interpreter does not tell the depth of the stack
-  Instruction running;           // the last one that began
-  PyObject** top = nullptr;      // of the stack before it: top[-1] is what is on top
+  // Of CPython 3.12 (listen_monitoring.cpp): the code, where in it the frame is, and whether an
+  // exception was raised there.
+  const CodeMap* map = nullptr;
+  int unit = 0;
+  bool raised = false;
+  Instruction running;       // the last one that began
+  PyObject** top = nullptr;  // of the stack before it: top[-1] is what is on top
   Pending pending = Pending::Nothing;
   PyRef callee;                             // of a pending call
   PyRef arguments;                          // of a pending call of an audited query

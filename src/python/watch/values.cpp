@@ -159,7 +159,9 @@ bool is_ndarray(PyObject* object) {
   return types.ndarray && PyType_IsSubtype(Py_TYPE(object), types.ndarray);
 }
 
-bool is_heap_type(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0; }
+bool is_heap_type(PyTypeObject* type) {
+  return (type->tp_flags & (Py_TPFLAGS_HEAPTYPE | Py_TPFLAGS_IMMUTABLETYPE)) == Py_TPFLAGS_HEAPTYPE;
+}
 
 bool is_value(PyObject* object, int depth) {
   PyTypeObject* type = Py_TYPE(object);

@@ -86,9 +86,9 @@ PyObject* watch(PyObject* callable, PyObject* const* args, size_t nargsf, PyObje
                 const WatchOptions& options, Observation& out) {
   using namespace watching;
   if (active) return PyObject_Vectorcall(callable, args, nargsf, kwnames);
-  // CPython 3.11 installs trace functions of two threads at once badly, the events of later versions
-  // and the allocator's hook are one for the process: one thread watches at a time. Waiting could
-  // deadlock, so others only run.
+  // CPython 3.11 installs trace functions of two threads at once badly, the events of later
+  // versions and the allocator's hook are one for the process: one thread watches at a time.
+  // Waiting could deadlock, so others only run.
   static bool taken = false;  // guarded by the GIL
   if (taken) {
     out.refusals.push_back({"is called while another thread is being recorded", {}});
