@@ -24,6 +24,8 @@ class Listener {
   int tool_ = -1;
   uint64_t version_ = 0;  // of what anybody listens to
   std::string why_not_;
+#else
+  PyRef outer_;
 #endif
 };
 

@@ -9,21 +9,19 @@
 namespace fulgurite::python::watching {
 namespace {
 
-// The trace function from before.
-struct Outer {
-  Py_tracefunc function = nullptr;
-  PyRef object;
-};
-thread_local Outer outer;
+// The trace function from before; the listener owns its object.
+constinit thread_local Py_tracefunc outer = nullptr;
+constinit thread_local PyObject* outer_object = nullptr;
 
 int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
   Recording* recording = active_recording();
   if (!recording) return 0;
   Recording& r = *recording;
   Frame* current = r.frames.empty() ? nullptr : &r.frames.back();
-  if (outer.function) {
+  const Py_tracefunc outside = outer;
+  if (outside) {
     bool wanted = what != PyTrace_OPCODE || (current && current->saved_trace_opcodes);
-    if (wanted && outer.function(outer.object.get(), frame, what, argument) != 0) return -1;
+    if (wanted && outside(outer_object, frame, what, argument) != 0) return -1;
   }
   const bool is_current = current && current->frame == frame->f_frame;
   switch (what) {
@@ -34,7 +32,7 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
       entered.saved_trace_lines = lines;
       entered.saved_trace_opcodes = opcodes;
       frame->f_trace_opcodes = !entered.muted || opcodes;
-      if (!outer.function) frame->f_trace_lines = 0;
+      if (!outside) frame->f_trace_lines = 0;
       break;
     }
     case PyTrace_OPCODE:
@@ -51,7 +49,7 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
     case PyTrace_RETURN:
       if (is_current) {
         frame->f_trace_opcodes = current->saved_trace_opcodes;
-        if (!outer.function) frame->f_trace_lines = current->saved_trace_lines;
+        if (!outside) frame->f_trace_lines = current->saved_trace_lines;
         end_frame(r, argument);
       }
       break;
@@ -65,15 +63,18 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
 
 Listener::Listener() {
   const PyThreadState* thread = PyThreadState_Get();
-  outer = {thread->c_tracefunc, PyRef::borrow(thread->c_traceobj)};
+  outer_ = PyRef::borrow(thread->c_traceobj);
+  outer_object = outer_.get();
+  outer = thread->c_tracefunc;
   PyEval_SetTrace(trace, nullptr);
 }
 
 std::string Listener::end() {
   const PyThreadState* thread = PyThreadState_Get();
   const bool lost = thread->c_tracefunc != trace;
-  if (!lost) PyEval_SetTrace(outer.function, outer.object.get());
-  outer = {};
+  if (!lost) PyEval_SetTrace(outer, outer_object);
+  outer = nullptr;
+  outer_object = nullptr;
   if (lost) return "sets a trace function";
   return thread->tracing ? "is called from a trace function, which hides it" : "";
 }

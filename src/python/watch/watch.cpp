@@ -17,7 +17,7 @@ namespace fulgurite::python {
 namespace watching {
 namespace {
 
-thread_local Recording* active = nullptr;
+constinit thread_local Recording* active = nullptr;
 thread_local std::unique_ptr<AddressSet> spare_born;
 
 // The function whose parameters name the arguments of `callable`, and how many come before them.
