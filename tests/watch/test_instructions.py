@@ -156,6 +156,26 @@ def test_without_a_free_tool_calls_run_eagerly_and_say_why():
 
 
 @needs_monitoring
+def test_a_program_that_uses_monitoring_does_not_notice_the_watcher():
+    monitoring = sys.monitoring
+
+    def uses(x):
+        names = [monitoring.get_tool(i) for i in range(6)]
+        free = [i for i in range(6) if names[i] is None]
+        for i in free:
+            monitoring.use_tool_id(i, "mine")
+        for i in free:
+            monitoring.free_tool_id(i)
+        return x + len(free)
+
+    expected = uses(torch.ones(1))
+    jitted = fg.jit(uses)
+    for _ in range(3):
+        assert torch.equal(jitted(torch.ones(1)), expected)
+    assert any("sys.monitoring" in r.reason for r in fg.fallbacks(jitted))
+
+
+@needs_monitoring
 def test_events_that_go_missing_refuse_the_run():
     # CPython 3.12.1 forgets to instrument code in which a trace function was set while it ran.
     source = """

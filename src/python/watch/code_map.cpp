@@ -66,14 +66,12 @@ CodeMap::CodeMap(PyCodeObject* code) : places_(static_cast<size_t>(Py_SIZE(code)
     prefix = one.opcode == EXTENDED_ARG ? one.argument : 0;
     Place& place = places_[i];
     place.instruction = instruction(one.opcode, one.argument);
-    ++i;
+    const size_t start = i++;
     while (i < raw.size() && units[2 * i] == CACHE) ++i;
-    one.after = static_cast<int>(i);
-    place.after = one.after;
+    place.length = static_cast<uint8_t>(i - start);
     int distance = 0;
-    if (jumps(one.opcode, one.argument, distance)) place.jump = one.after + distance;
-    // The end of a loop is jumped over.
-    if (one.opcode == FOR_ITER) place.jump_end = place.jump + 1;
+    if (jumps(one.opcode, one.argument, distance)) place.jump = static_cast<int>(i) + distance;
+    place.skips_target = one.opcode == FOR_ITER;
     place.reraises = one.opcode == RERAISE || one.opcode == RAISE_VARARGS ||
                      one.opcode == END_ASYNC_FOR || one.opcode == CLEANUP_THROW;
   }
@@ -106,13 +104,13 @@ void CodeMap::find_depths(PyCodeObject* code, const std::vector<Raw>& raw) {
     const int depth = places_[static_cast<size_t>(unit)].depth;
     const Raw& one = raw[static_cast<size_t>(unit)];
     if (one.opcode == EXTENDED_ARG) {
-      reach(one.after, depth);
+      reach(after(unit), depth);
       continue;
     }
     if (const int jump = places_[static_cast<size_t>(unit)].jump; jump >= 0)
       reach(jump, depth + PyCompile_OpcodeStackEffectWithJump(one.opcode, one.argument, 1));
     if (goes_on(one.opcode))
-      reach(one.after, depth + PyCompile_OpcodeStackEffectWithJump(one.opcode, one.argument, 0));
+      reach(after(unit), depth + PyCompile_OpcodeStackEffectWithJump(one.opcode, one.argument, 0));
   }
   for (Place& place : places_)
     if (!agree) place.depth = kUnknownDepth;
@@ -120,7 +118,8 @@ void CodeMap::find_depths(PyCodeObject* code, const std::vector<Raw>& raw) {
 
 bool CodeMap::may_follow(int last, int next, bool raised) const {
   const Place& from = at(last);
-  if (next == from.after || next == from.jump || next == from.jump_end) return true;
+  if (next == after(last) || next == from.jump) return true;
+  if (from.skips_target && next == from.jump + 1) return true;
   return (raised || from.reraises) && at(next).is_handler;
 }
 
@@ -148,7 +147,7 @@ std::vector<int> unknown_instructions(PyObject* code) {
   std::vector<int> found;
   auto* object = reinterpret_cast<PyCodeObject*>(code);
   const CodeMap* map = code_map(object);
-  for (int i = object->_co_firsttraceable; map && i < map->size(); i = map->at(i).after) {
+  for (int i = object->_co_firsttraceable; map && i < map->size(); i = map->after(i)) {
     const CodeMap::Place& place = map->at(i);
     const bool fits = place.depth >= 0 && place.depth <= object->co_stacksize;
     if (place.instruction.operation == Operation::Unknown || !fits)

@@ -19,15 +19,16 @@ class CodeMap {
   struct Place {
     Instruction instruction;
     int depth = kUnknownDepth;
-    int after = 0;            // the next instruction
-    int jump = -1;            // the one that it may jump to instead
-    int jump_end = -1;        // ... or this one
-    bool is_handler = false;  // of exceptions
-    bool reraises = false;    // passes an exception on, of which no event tells
+    int jump = -1;              // where it may go on instead of after itself
+    uint8_t length = 1;         // with what the interpreter keeps beside it
+    bool skips_target = false;  // ... or after the one that is there
+    bool is_handler = false;    // of exceptions
+    bool reraises = false;      // passes an exception on, of which no event tells
   };
   static constexpr int kUnknownDepth = -1;
   // Whether the instruction at `next` may run when that at `last` has.
   bool may_follow(int last, int next, bool raised) const;
+  int after(int unit) const { return unit + at(unit).length; }
   int size() const { return static_cast<int>(places_.size()); }
   // By code unit. Of what no path leads to, the depth is unknown; of everything, if two paths
   // disagree.
@@ -37,7 +38,6 @@ class CodeMap {
   struct Raw {
     int opcode = 0;
     int argument = 0;
-    int after = 0;  // where the next instruction is
   };
   void find_depths(PyCodeObject* code, const std::vector<Raw>& raw);
 

@@ -21,6 +21,7 @@ class Listener {
 
  private:
 #if FULGURITE_MONITORING
+  friend void leave_monitoring();
   int tool_ = -1;
   uint64_t version_ = 0;  // of what anybody listens to
   std::string why_not_;

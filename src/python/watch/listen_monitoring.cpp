@@ -14,10 +14,21 @@
 #include "code_map.h"
 
 namespace fulgurite::python::watching {
+
+void leave_monitoring();
+
 namespace {
 
 // Guarded by the GIL.
 bool events_went_missing = false;
+Listener* listening = nullptr;
+
+// sys.monitoring and its functions, as they were when they were first needed.
+struct Monitoring {
+  PyObject* module = nullptr;
+  PyRef get_tool, use_tool, free_tool, set_callback, set_events, restart;
+};
+const Monitoring* monitoring();
 
 Recording* recording_here(_PyInterpreterFrame*& frame) {
   frame = innermost_frame(PyThreadState_Get());
@@ -45,9 +56,15 @@ Frame* innermost_there(Recording& r, const _PyInterpreterFrame* f) {
   Frame* frame = innermost(r, f);
   if (frame == nullptr || !frame->map || frame->map->at(frame->unit).reraises) return frame;
   const int unit = unit_of(f);
-  if (unit < frame->unit || (unit > frame->unit && unit >= frame->map->at(frame->unit).after))
-    miss(r);
+  if (unit < frame->unit || (unit > frame->unit && unit >= frame->map->after(frame->unit))) miss(r);
   return frame;
+}
+
+// Whether it does next; then the call is refused.
+bool calls_monitoring(const Frame& frame) {
+  PyObject* callee = frame.pending == Pending::Call ? frame.callee.get() : nullptr;
+  return callee != nullptr && PyCFunction_Check(callee) && PyCFunction_GET_SELF(callee) &&
+         PyCFunction_GET_SELF(callee) == monitoring()->module;
 }
 
 PyObject* begin(bool raised) {
@@ -88,6 +105,7 @@ PyObject* instruction_begins(PyObject*, PyObject* const*, Py_ssize_t) {
   frame->running = place.instruction;
   frame->top = stack_of(f) + place.depth;
   run_instruction(*r, *frame);
+  if (calls_monitoring(*frame)) leave_monitoring();
   Py_RETURN_NONE;
 }
 
@@ -143,13 +161,6 @@ Event events[] = {
     event(PY_MONITORING_EVENT_PY_UNWIND, "unwind", frame_unwinds),
 };
 
-constexpr int kToolIds = 6;  // the interpreter has two more for itself
-
-// The functions of sys.monitoring, as they were when they were first needed.
-struct Monitoring {
-  PyRef get_tool, use_tool, free_tool, set_callback, set_events, restart;
-};
-
 const Monitoring* monitoring() {
   static Monitoring functions;
   static bool loaded = false;
@@ -158,8 +169,13 @@ const Monitoring* monitoring() {
   auto get = [module](const char* name) {
     return module ? PyRef::steal(PyObject_GetAttrString(module, name)) : PyRef();
   };
-  functions = {get("get_tool"),          get("use_tool_id"), get("free_tool_id"),
-               get("register_callback"), get("set_events"),  get("restart_events")};
+  functions = {module,
+               get("get_tool"),
+               get("use_tool_id"),
+               get("free_tool_id"),
+               get("register_callback"),
+               get("set_events"),
+               get("restart_events")};
   for (Event& one : events) one.function = PyCFunction_New(&one.method, nullptr);
   loaded = functions.restart.get() != nullptr && PyErr_Occurred() == nullptr;
   PyErr_Clear();
@@ -193,6 +209,14 @@ constexpr const char* kNoneFree =
 
 }  // namespace
 
+// The program is not to notice that somebody else is here.
+void leave_monitoring() {
+  Listener* listener = std::exchange(listening, nullptr);
+  if (listener == nullptr) return;
+  listener->why_not_ = listener->end();
+  listener->tool_ = -1;
+}
+
 Listener::Listener() {
   const Monitoring* m = monitoring();
   tool_ = m != nullptr ? free_tool(*m) : -1;
@@ -213,9 +237,11 @@ Listener::Listener() {
   if (std::exchange(events_went_missing, false)) ok = ok && call(m->restart, "");
   version_ = PyInterpreterState_Get()->monitoring_version;
   if (!ok) why_not_ = "cannot be watched: sys.monitoring does not let us";
+  listening = this;
 }
 
 std::string Listener::end() {
+  listening = nullptr;
   const Monitoring* m = monitoring();
   if (tool_ < 0 || m == nullptr) return why_not_;
   if (version_ != PyInterpreterState_Get()->monitoring_version) {
