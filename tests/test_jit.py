@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import fulgurite as fg
+from helpers.compare import memory_pattern
 
 
 def served(f: object, n: int) -> bool:
@@ -536,13 +537,58 @@ def test_inference_mode_inside_the_function() -> None:
     assert fg.cache_hits(g) >= 3, fg.fallbacks(g)
 
 
-def test_a_tensor_made_in_inference_mode_is_eagers() -> None:
+def test_tensors_made_in_inference_mode_leave_the_function() -> None:
+    """They are tensors of inference mode, on the memory that they share with each other."""
+    weight = torch.randn(3, requires_grad=True)
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h = x * weight
+        with torch.inference_mode():
+            y = (x * 2 + h).clamp_(min=0)
+            first, second = y.split(1)
+            z = y.to(torch.complex64).conj()
+            second.mul_(3)
+        return y.view(-1), y, first, z, h, second, x
+
+    g = fg.jit(f)
+    for i in range(4):
+        x = torch.linspace(0, 1, 6).view(2, 3) + i
+        a, b = f(x), g(x)
+        for s, t in zip(a, b, strict=True):
+            assert torch.equal(s, t)
+            for name in ("is_inference", "is_conj", "stride", "storage_offset", "_is_view"):
+                assert getattr(s, name)() == getattr(t, name)(), name
+            assert s.requires_grad == t.requires_grad and s.is_leaf == t.is_leaf
+        assert memory_pattern(a) == memory_pattern(b)
+        assert b[6] is x
+        with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+            b[1] * weight
+    assert fg.cache_hits(g) == 3, fg.fallbacks(g)
+
+
+def test_a_decorated_function_in_inference_mode() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.ReLU())
+
+    @torch.inference_mode()
+    def predict(x: torch.Tensor) -> dict[str, torch.Tensor]:
+        logits = model.eval()(x)
+        return {"logits": logits, "best": logits.argmax(-1)}
+
+    g = fg.jit(predict)
+    for _ in range(4):
+        x = torch.randn(2, 3)
+        a, b = predict(x), g(x)
+        assert all(torch.equal(a[k], b[k]) and b[k].is_inference() for k in a)
+    assert fg.cache_hits(g) >= 2, fg.fallbacks(g)
+
+
+def test_a_view_made_in_inference_mode_is_eagers() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         with torch.inference_mode():
-            y = x * 2
-        return y.view(-1)
+            return x.view(-1)
 
     g = fg.jit(f)
     for _ in range(3):
-        assert g(torch.ones(2)).is_inference()
+        x = torch.ones(2, 2)
+        assert not g(x).is_inference() and g(x)._base is x
     assert [r.code for r in fg.fallbacks(g) if r.code != "FG-209"] == ["FG-132"]

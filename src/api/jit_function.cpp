@@ -13,6 +13,7 @@
 #include "ir/errors.h"
 #include "ops/prims.h"
 #include "ops/rules.h"
+#include "passes/functionalize.h"
 #include "passes/pipeline.h"
 #include "record/recorder.h"
 
@@ -182,8 +183,9 @@ class RecordedCall {
     options.reinplace = state_.options.reinplace;
     options.claim = exec::claimer(state_.executors);
     options.shared = recording.shared;
+    options.views = recording.views;
     passes::Lowered lowered = passes::run_pipeline(recording.trace, options);
-    entry_->aliases = run::AliasGuard(all);
+    entry_->aliases = run::AliasGuard(all, passes::inputs_whose_views_matter(*recording.trace));
     entry_->check_aliases =
         entry_->aliases.any() || lowered.functional->epilogue < lowered.functional->binds.size();
     entry_->program = std::make_shared<run::Compiled>(std::move(lowered));

@@ -4,11 +4,13 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/as_strided_scatter.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/index.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/where.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
@@ -93,6 +95,16 @@ at::Tensor replace_impl(const at::Tensor& self, const at::Tensor& data) {
 }
 
 at::Tensor data_impl(const at::Tensor& self) { return self.variable_data(); }
+
+at::Tensor inference_impl(const at::Tensor& self) {
+  if (self.is_inference()) return self;
+  const c10::InferenceMode inside;
+  at::Tensor out = at::empty({0}, self.options());
+  out.set_(self.storage(), self.storage_offset(), self.sizes(), self.strides());
+  out._set_conj(self.is_conj());
+  out._set_neg(self.is_neg());
+  return out;
+}
 
 at::Tensor conform_impl(const at::Tensor& self, at::ScalarType dtype, at::IntArrayRef strides) {
   if (self.scalar_type() == dtype && self.strides() == strides && self.storage_offset() == 0)
@@ -193,6 +205,7 @@ TORCH_LIBRARY(fulgurite, m) {
   m.def("set_data(Tensor self, Tensor data) -> Tensor");
   m.def("replace(Tensor self, Tensor(a) data) -> Tensor(a)");
   m.def("data(Tensor(a) self) -> Tensor(a)");
+  m.def("inference(Tensor(a) self) -> Tensor(a)");
   m.def("conform(Tensor self, ScalarType dtype, int[] strides) -> Tensor");
   m.def("strided_view(Tensor(a) self, int[] size, int[] stride, int offset) -> Tensor(a)");
   m.def("strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int offset) -> Tensor");
@@ -227,6 +240,7 @@ TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
   m.impl("set_data", set_data_impl);
   m.impl("replace", replace_impl);
   m.impl("data", data_impl);
+  m.impl("inference", inference_impl);
   m.impl("conform", conform_impl);
   m.impl("strided_view", strided_view_impl);
   m.impl("strided_scatter", strided_scatter_impl);
@@ -277,6 +291,7 @@ FULGURITE_PRIM(copy_)
 FULGURITE_PRIM(set_data)
 FULGURITE_PRIM(replace)
 FULGURITE_PRIM(data)
+FULGURITE_PRIM(inference)
 FULGURITE_PRIM(conform)
 FULGURITE_PRIM(strided_view)
 FULGURITE_PRIM(strided_scatter)

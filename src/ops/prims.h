@@ -11,6 +11,7 @@
 //   gradient
 //                                       goes to data, zeros to self
 //   data(self) -> alias                 Tensor.data: an alias with a version counter of its own
+//   inference(self) -> alias            the same memory as a tensor of inference mode
 //   conform(self, dtype, strides)       the same values in this dtype and with these strides, at
 //                                       storage offset 0; self if it has them
 //   strided_view(self, size, stride, offset) -> alias   as_strided, offset relative to self
@@ -31,8 +32,9 @@
 //   leaf(self, given) -> result         self as a leaf that the call makes: requires_grad_() on
 //   what
 //                                       has no history. `given`: on an argument, which it stays
-//   boundary(self, number, base) -> result   self with a node of its own in the graph, where hooks
-//                                       are; with a base, the view of it that self is
+//   boundary(self, number, base) -> result   self with a node of its own in the graph: where hooks
+//                                       are, by number, or (-1) because the caller gets the tensor
+//                                       as well; with a base, the view of it that self is
 //   checkpoint(preserves_random_state)  of regions: what torch.utils.checkpoint computes again in
 //                                       backward instead of saving it
 //   random_state() -> state             of the default generator
@@ -54,6 +56,7 @@ const ir::Op& copy_();
 const ir::Op& set_data();
 const ir::Op& replace();
 const ir::Op& data();
+const ir::Op& inference();
 const ir::Op& conform();
 const ir::Op& strided_view();
 const ir::Op& strided_scatter();

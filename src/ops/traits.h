@@ -17,6 +17,13 @@ bool is_mutable(const ir::Op& op);
 bool writes_argument(const ir::Op& op, size_t argument);
 // The arguments that this bind writes: hidden writes may depend on a flag among the arguments.
 std::vector<size_t> written_arguments(const ir::Bind& bind);
+// What the bind makes: its results, and the values that it writes. (An operator without functional variant writes into a copy
+// that was made for it.)
+template <class F>
+void for_each_made(const ir::Bind& bind, F&& f) {
+  ir::for_each_result(bind, f);
+  for (size_t a : written_arguments(bind)) ir::for_each_value(bind.args[a], f);
+}
 // Has an out= argument.
 bool writes_out_argument(const ir::Op& op);
 // Must not be removed although its results are unused.

@@ -124,10 +124,7 @@ class Cutter {
     for (size_t i = joint_.binds.size(); i-- > 0;) {
       const Bind& x = joint_.binds[i];
       bool wanted = any && ops::has_effect(x.op);
-      for_each_result(x, [&](ValueId id) { wanted = wanted || needed[id]; });
-      // An operator without functional variant writes into a copy that was made for it.
-      for (size_t a : ops::written_arguments(x))
-        ir::for_each_value(x.args[a], [&](ValueId id) { wanted = wanted || needed[id]; });
+      ops::for_each_made(x, [&](ValueId id) { wanted = wanted || needed[id]; });
       if (!wanted) continue;
       any = true;
       in_forward_[i] = true;

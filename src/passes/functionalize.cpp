@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "passes/functional/kept_history.h"
 #include "passes/functional/overlap.h"
 #include "passes/functional/region_map.h"
+#include "passes/functional/shown.h"
 #include "passes/functional/steps.h"
 #include "passes/functional/variables.h"
 #include "passes/functional/writes.h"
@@ -41,11 +43,14 @@ class Functionalizer {
         writes_(recorded, e_, vars_),
         kept_(recorded),
         steps_(recorded, e_, vars_, kept_),
+        shown_(recorded, e_, vars_, kept_, steps_),
         checkpoints_(recorded, vars_),
         write_back_at_once_(write_back_at_once) {}
 
-  Functionalized run(const std::vector<record::SharedInput>& shared) {
+  Functionalized run(const std::vector<record::SharedInput>& shared,
+                     const std::vector<ValueId>& views) {
     vars_.add_roots(shared);
+    for (ValueId id : views) vars_[vars_.of(id)].is_eager_view = true;
     RegionMap regions(in_, e_, vars_);
     for (size_t i = 0; i < in_.binds.size(); ++i) {
       e_.grad_mode = in_.binds[i].grad_mode;
@@ -53,6 +58,7 @@ class Functionalizer {
       bind(in_.binds[i]);
       regions.leave(i);
     }
+    shown_.check_outputs();
     Epilogue(in_, e_, vars_, std::move(seen_)).write();
     Functionalized result;
     result.overwritten = vars_.take_overwritten();
@@ -73,7 +79,10 @@ class Functionalizer {
     }
     if (bind.op == prims::open_leaf()) return open_leaf(bind);
     if (bind.op == prims::close_leaf()) return close_leaf(bind);
-    if (bind.op == prims::function()) return steps_.function_call(bind);
+    if (bind.op == prims::function()) {
+      shown_.used_by(bind);
+      return steps_.function_call(bind);
+    }
     if (bind.op == prims::boundary()) return steps_.boundary(bind);
     if (bind.op == prims::bump_version_()) {
       vars_.storage(vars_[vars_.of(std::get<ValueId>(bind.args[0]))]).version_bumps +=
@@ -83,6 +92,8 @@ class Functionalizer {
     if (bind.op == prims::set_requires_grad()) return requires_grad_set(bind);
     if (ops::changes_geometry_in_place(bind.op)) return geometry_change(bind);
     const std::vector<size_t> written = ops::written_arguments(bind);
+    const bool is_alias = aliases_by_record(bind);
+    if (!is_alias || !written.empty()) shown_.used_by(bind);
     if (!written.empty()) {
       writes_.carry_over(bind, written);
       if (write_back_at_once_) write_leaves_back(bind, written);
@@ -92,7 +103,6 @@ class Functionalizer {
       throw Refusal("FG-186", bind.op.id() +
                                   " checks a value after a leaf was written in place, "
                                   "which skip_inplace_functionalization does at once");
-    const bool is_alias = aliases_by_record(bind);
     if (is_alias && ops::returns_fresh_memory(bind.op))
       throw Refusal("FG-170", bind.op.id() + " returned memory of an argument");
     if (ops::is_view(bind.op) || is_alias) return view(bind);
@@ -297,7 +307,9 @@ class Functionalizer {
     const auto after = std::get<ValueId>(bind.results[0]);
     const bool on = in_.value(after).tensor().requires_grad;
     if (!on) vars_[tensor].leaf_to_be = false;
-    if (on && vars_.storage(vars_[tensor]).visible) writes_.check_views_of_leaf(bind, tensor);
+    if (vars_.storage(vars_[tensor]).visible &&
+        (on || vars_.is_written(vars_[tensor].facts.storage)))
+      writes_.check_views_of_leaf(bind, tensor);
     if (!on && e_.requires_grad(vars_.read(tensor))) {
       static const ir::Op detach = ir::Op::get("aten::detach");
       vars_[tensor].current =
@@ -318,6 +330,7 @@ class Functionalizer {
   Writes writes_;
   KeptHistory kept_;
   Steps steps_;
+  Shown shown_;
   Checkpoints checkpoints_;
   bool write_back_at_once_;
   bool written_early_ = false;
@@ -327,9 +340,24 @@ class Functionalizer {
 
 }  // namespace
 
+std::vector<bool> inputs_whose_views_matter(const Trace& recorded) {
+  std::set<int32_t> written;
+  for (const Bind& b : recorded.binds)
+    for (size_t a : ops::written_arguments(b))
+      ir::for_each_value(b.args[a],
+                         [&](ValueId id) { written.insert(recorded.value(id).storage); });
+  std::vector<bool> matter;
+  for (ValueId id : recorded.inputs) {
+    const Value& v = recorded.value(id);
+    matter.push_back(v.is_tensor() && v.tensor().requires_grad && written.count(v.storage) > 0);
+  }
+  return matter;
+}
+
 Functionalized functionalize(const Trace& recorded, bool write_back_at_once,
-                             const std::vector<record::SharedInput>& shared) {
-  return Functionalizer(recorded, write_back_at_once).run(shared);
+                             const std::vector<record::SharedInput>& shared,
+                             const std::vector<ValueId>& views) {
+  return Functionalizer(recorded, write_back_at_once).run(shared, views);
 }
 
 }  // namespace fulgurite::passes

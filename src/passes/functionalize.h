@@ -37,8 +37,13 @@ struct Functionalized {
 
 // Throws Refusal FG-15x for programs whose aliasing it cannot express. `write_back_at_once`: leaves
 // that require grad are written where the program writes them, not at the end.
-// `shared`: what is known of inputs that share memory.
+// `shared`: what is known of inputs that share memory. `views`: inputs that are views to autograd.
 Functionalized functionalize(const ir::Trace& recorded, bool write_back_at_once = false,
-                             const std::vector<record::SharedInput>& shared = {});
+                             const std::vector<record::SharedInput>& shared = {},
+                             const std::vector<ir::ValueId>& views = {});
+
+// By input of a recorded trace: whether it has to be guarded that it is a view to autograd. Writes give the nodes of views
+// another place in the graph than those of other tensors.
+std::vector<bool> inputs_whose_views_matter(const ir::Trace& recorded);
 
 }  // namespace fulgurite::passes

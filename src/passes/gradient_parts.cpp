@@ -33,6 +33,24 @@ ValueList inputs_of_step(const Bind& step) {
   return {};
 }
 
+bool depend_on_each_other(const Trace& t, const std::vector<ValueId>& attached) {
+  std::vector<bool> is_attached(t.values.size(), false), depends(t.values.size(), false);
+  for (ValueId id : attached) is_attached[id] = true;
+  bool found = false;
+  for (size_t i = 0; i < t.epilogue && !found; ++i) {
+    const Bind& b = t.binds[i];
+    if (!b.grad_mode && !(b.op == prims::set_data())) continue;
+    bool any = false;
+    for_each_arg(b, [&](ValueId id) { any = any || depends[id] || is_attached[id]; });
+    if (!any) continue;
+    for_each_result(b, [&](ValueId id) {
+      depends[id] = t.value(id).is_tensor() && t.value(id).tensor().requires_grad;
+      found = found || (depends[id] && is_attached[id]);
+    });
+  }
+  return found;
+}
+
 namespace {
 
 class Partition {

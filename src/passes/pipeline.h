@@ -24,6 +24,7 @@ struct PipelineOptions {
   bool write_back_at_once = false;  // of leaves that require grad: skip_inplace_functionalization
   Claimer claim = {};
   std::vector<record::SharedInput> shared = {};  // Recording::shared
+  std::vector<ir::ValueId> views = {};           // Recording::views
   // The call registers hooks on its inputs: backward must reach none that eager's does not reach.
   bool separate_parts = false;
 };

@@ -75,8 +75,8 @@ std::vector<bool> needed_binds(const Trace& t, std::vector<bool>& needed,
                                const std::vector<bool>& given) {
   std::vector<bool> runs(t.binds.size(), false);
   for (size_t i = t.epilogue; i-- > 0;) {
-    for_each_result(t.binds[i],
-                    [&](ValueId id) { runs[i] = runs[i] || (needed[id] && !given[id]); });
+    ops::for_each_made(t.binds[i],
+                       [&](ValueId id) { runs[i] = runs[i] || (needed[id] && !given[id]); });
     if (runs[i]) for_each_arg(t.binds[i], [&](ValueId id) { needed[id] = true; });
   }
   return runs;

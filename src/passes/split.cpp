@@ -74,7 +74,8 @@ class Splitter {
       for_each_arg(t_.binds[i], [&](ValueId id) { needed[id] = true; });
     }
     for (size_t i = t_.epilogue; i-- > 0;) {
-      for_each_result(t_.binds[i], [&](ValueId id) { forward_[i] = forward_[i] || needed[id]; });
+      ops::for_each_made(t_.binds[i],
+                         [&](ValueId id) { forward_[i] = forward_[i] || needed[id]; });
       if (forward_[i]) for_each_arg(t_.binds[i], [&](ValueId id) { needed[id] = true; });
     }
   }
@@ -133,7 +134,8 @@ class Splitter {
   bool is_made_again(ValueId id) const {
     if (!computed_in_forward(id)) return false;
     const Bind& b = t_.binds[producer_[id]];
-    if (ops::is_view(b.op)) return true;
+    // Of .data, the version counter is its own: what writes its base does not count.
+    if (ops::is_view(b.op)) return !(b.op == prims::data());
     if (checkpoint_[producer_[id]] < 0 || kept_[id] || ops::is_mutable(b.op)) return false;
     return !ops::has_effect(b.op) || is_drawn_again(b);
   }

@@ -11,6 +11,7 @@
 #include "ir/errors.h"
 #include "number_recorder.h"
 #include "ops/prims.h"
+#include "passes/functionalize.h"
 #include "passes/pipeline.h"
 #include "python_function.h"
 #include "record/recorder.h"
@@ -439,6 +440,7 @@ class RecordedCall {
     options.reinplace = state_.options.reinplace;
     options.claim = exec::claimer(state_.options.executors);
     options.shared = recording.shared;
+    options.views = recording.views;
     options.write_back_at_once = state_.options.write_back_at_once;
     for (const TensorHook& h : functions.hooks)
       options.separate_parts =
@@ -450,7 +452,7 @@ class RecordedCall {
     }
     if (!touches_grad && !entry.writes_leaves && !seen.asked_for_gradients)
       allow_any_requires_grad(entry, *recording.trace);
-    entry.aliases = run::AliasGuard(all);
+    entry.aliases = run::AliasGuard(all, passes::inputs_whose_views_matter(*recording.trace));
     entry.check_aliases = entry.aliases.any() || entry.writes_leaves ||
                           lowered.functional->epilogue < lowered.functional->binds.size();
     for (const SlotGuard& s : entry.slot_tensors)

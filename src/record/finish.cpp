@@ -36,7 +36,7 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
                "a tensor that is no argument requires grad before the call and not after it, "
                "or the other way round; the next call is recorded again");
   }
-  r.refuse_inference_tensors(outputs, output_ids);
+  r.leave_inference(outputs, output_ids);
   if (r.refusal) {
     recording.refusal = r.refusal;
     return recording;
@@ -57,6 +57,8 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
     recording.externals.push_back(std::move(x));
   }
   for (SharedInput& s : recording.shared) s.value = ids[s.value];
+  for (const auto& g : r.given_tensors)
+    if (!g.base.is_same(g.tensor)) recording.views.push_back(ids[g.value]);
   for (ValueId id : r.placed_numbers.ids) ids[id] = b.add_input(r.values[id]);
   for (size_t id = 0; id < r.values.size(); ++id) {
     if (r.values[id].kind == ir::ValueKind::Constant) {

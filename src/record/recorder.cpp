@@ -148,14 +148,32 @@ int Recorder::read_number(Mark since, const IValue& value) {
   return r.numbers.read(value, found, expectation);
 }
 
-// Inference mode is run as without gradients; only what it made tells the difference.
-void Recorder::Impl::refuse_inference_tensors(const std::vector<at::Tensor>& outputs,
-                                              const std::vector<ValueId>& ids) {
-  for (size_t i = 0; i < outputs.size() && !in_inference.empty(); ++i)
-    if (ids[i] != kNoValue &&
-        (outputs[i].is_inference() || in_inference.count(facts[ids[i]].producer) != 0))
-      refuse("FG-132",
-             "a tensor made in inference mode leaves the function, which is not compiled yet");
+// Inference mode is run as without gradients; what it made becomes a tensor of inference mode where it leaves the
+// function.
+void Recorder::Impl::leave_inference(const std::vector<at::Tensor>& outputs,
+                                     std::vector<ValueId>& ids) {
+  std::unordered_map<ValueId, ValueId> outside;
+  for (size_t i = 0; i < outputs.size() && !in_inference.empty(); ++i) {
+    const at::Tensor& t = outputs[i];
+    if (ids[i] == kNoValue || given.count(t.unsafeGetTensorImpl()) > 0) continue;
+    // .data of one has a version counter.
+    const bool counts = t.unsafeGetTensorImpl()->version_counter().enabled();
+    if (!t.is_inference() || counts) {
+      if (t.is_inference() || in_inference.count(facts[ids[i]].producer) > 0)
+        refuse("FG-132",
+               "a view made, or a tensor written, in inference mode leaves the function and is no tensor of it");
+      continue;
+    }
+    if (t.requires_grad())
+      refuse("FG-132", "a tensor of inference mode that requires grad leaves the function");
+    auto [it, is_new] = outside.emplace(ids[i], kNoValue);
+    if (is_new) {
+      const auto index = static_cast<int32_t>(binds.size());
+      it->second = new_value(t, index, values[ids[i]].name + "i", ir::ValueKind::Result);
+      binds.push_back({ir::Bind{prims::inference(), {Arg(ids[i])}, {Result(it->second)}, -1, -1, false}});
+    }
+    ids[i] = it->second;
+  }
 }
 
 // torch.tensor(n): the tensor that was taken for a literal is filled with the number.

@@ -514,8 +514,7 @@ struct Recorder::Impl {
   bool fill_literal(size_t first, size_t& index, const IValue& number);
   bool may_vary_in_gradient(size_t index, size_t argument, int node);
   bool hand_on_numbers(Mark since, const std::vector<NumberPlace>& places);
-  void refuse_inference_tensors(const std::vector<at::Tensor>& outputs,
-                                const std::vector<ValueId>& ids);
+  void leave_inference(const std::vector<at::Tensor>& outputs, std::vector<ValueId>& ids);
   void composite(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   // composite.cpp
   bool filled_behind_our_back(const at::Tensor& t, size_t first_bind);

@@ -53,7 +53,7 @@ class Pruner {
     }
     std::vector<bool> runs(t_.binds.size(), false);
     for (size_t i = t_.binds.size(); i-- > 0;) {
-      for_each_result(t_.binds[i], [&](ValueId id) { runs[i] = runs[i] || needed_[id]; });
+      ops::for_each_made(t_.binds[i], [&](ValueId id) { runs[i] = runs[i] || needed_[id]; });
       if (runs[i])
         for_each_arg(t_.binds[i], [&](ValueId id) {
           if (!is_made_of_zeros(id)) needed_[same_as_[id]] = true;

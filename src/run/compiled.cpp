@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "exec/executor.h"
 #include "ir/errors.h"
@@ -122,6 +123,12 @@ Compiled::Compiled(Parts parts, std::shared_ptr<const FunctionHost> host)
     if (t.values[id].kind == ir::ValueKind::Constant)
       constants_.emplace_back(static_cast<ir::ValueId>(id), t.values[id].constant);
   history_ = history_plan(parts_);
+  for (size_t i = 0; i < epilogue_->size(); ++i)
+    if (std::none_of(history_.boundaries.begin(), history_.boundaries.end(),
+                     [&](const BoundaryStep& b) {
+                       return std::count(b.write_back.begin(), b.write_back.end(), i) > 0;
+                     }))
+      rest_of_epilogue_.push_back(i);
   keeps_random_state_ = core_->draws_random_numbers();
   overwritten_ = overwritten_inputs(parts_);
   for (const passes::GradientPart& p : parts_.parts) nodes_.push_back(node_program(p));
@@ -243,18 +250,33 @@ bool Compiled::run_core(Frame& frame, Interrupted& run, const Handover* from) co
   }
 }
 
+namespace {
+
+// The exception that is being handled, raised when something was written already.
+[[noreturn]] void rethrow_after_write() {
+  try {
+    throw;
+  } catch (const exec::ExecutorError&) {
+    throw;
+  } catch (const WriteBackFailed&) {
+    throw;
+  } catch (const c10::Error& e) {
+    throw WriteBackFailed(e.what_without_backtrace());
+  } catch (const std::exception& e) {
+    throw WriteBackFailed(e.what());
+  }
+}
+
+}  // namespace
+
 void Compiled::finish(Frame& frame, std::vector<at::Tensor>& outputs) const {
   const ir::Trace& t = *parts_.forward;
   if (epilogue_->size() > 0) {
     UnderAutograd under;
     try {
-      epilogue_->run(frame);
-    } catch (const exec::ExecutorError&) {
-      throw;
-    } catch (const c10::Error& e) {
-      throw WriteBackFailed(e.what_without_backtrace());
-    } catch (const std::exception& e) {
-      throw WriteBackFailed(e.what());
+      history_.writes_back ? epilogue_->run(frame, rest_of_epilogue_) : epilogue_->run(frame);
+    } catch (...) {
+      rethrow_after_write();
     }
   }
   outputs.resize(t.outputs.size());
@@ -265,11 +287,13 @@ void Compiled::finish(Frame& frame, std::vector<at::Tensor>& outputs) const {
 bool Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValue>& numbers,
                    std::vector<at::Tensor>& outputs, Interrupted& run, const Handover* from) const {
   Frame frame = frame_with(inputs, numbers);
+  bool written = false;
   try {
     if (!run_core(frame, run, from)) return false;
     if (!parts_.leaf_writes.empty()) give_leaves_values_of_their_own(frame);
-    if (!history_.steps.empty()) attach(frame, run.random_state);
+    if (!history_.steps.empty()) attach(frame, run.random_state, written);
   } catch (...) {
+    if (written) rethrow_after_write();
     take_leaves_back(history_, frame);
     run.put_back();
     throw;
@@ -279,11 +303,20 @@ bool Compiled::run(const at::Tensor* const* inputs, const std::vector<c10::IValu
   return true;
 }
 
-void Compiled::attach(Frame& frame, const at::Tensor& random_state) const {
+// The histories that inputs had before the call, by value.
+struct Compiled::InputEdges : std::unordered_map<ir::ValueId, torch::autograd::Edge> {};
+
+void Compiled::attach(Frame& frame, const at::Tensor& random_state, bool& written) const {
+  InputEdges before;
+  if (history_.writes_back)
+    for (const passes::GradientPart& part : parts_.parts)
+      for (ir::ValueId id : part.differentiable)
+        if (parts_.forward->value(id).kind == ir::ValueKind::Input)
+          before.emplace(id, torch::autograd::impl::gradient_edge(frame[id].toTensor()));
   for (const HistoryStep& step : history_.steps) {
     switch (step.kind) {
       case HistoryStep::Kind::Part:
-        attach_part(step.index, frame, random_state);
+        attach_part(step.index, frame, random_state, before);
         break;
       case HistoryStep::Kind::Function:
         give_function_history(history_.functions[step.index], *host_, frame);
@@ -292,24 +325,30 @@ void Compiled::attach(Frame& frame, const at::Tensor& random_state) const {
         make_leaf(history_.leaves[step.index], frame);
         break;
       case HistoryStep::Kind::Boundary:
-        make_boundary(history_.boundaries[step.index], host_.get(), frame);
+        written = written || !history_.boundaries[step.index].write_back.empty();
+        make_boundary(history_.boundaries[step.index], host_.get(), *epilogue_, frame);
         break;
     }
   }
 }
 
-void Compiled::attach_part(size_t k, Frame& frame, const at::Tensor& random_state) const {
+void Compiled::attach_part(size_t k, Frame& frame, const at::Tensor& random_state,
+                           const InputEdges& before) const {
   const NodeProgram& b = nodes_[k];
   const passes::GradientPart& part = *b.part;
   auto node = c10::make_intrusive<CompiledBackward>(shared_from_this(), b);
   torch::autograd::edge_list edges;
   edges.reserve(part.differentiable.size());
   // Eager's graph does not reach inputs without a gradient.
+  auto edge_to = [&](ir::ValueId id) {
+    const auto it = before.find(id);
+    return it != before.end() ? it->second
+                              : torch::autograd::impl::gradient_edge(frame[id].toTensor());
+  };
   for (size_t i = 0; i < part.differentiable.size(); ++i)
-    edges.push_back(
-        b.backward->trace().outputs[i] == ir::kNoValue
-            ? torch::autograd::Edge()
-            : torch::autograd::impl::gradient_edge(frame[part.differentiable[i]].toTensor()));
+    edges.push_back(b.backward->trace().outputs[i] == ir::kNoValue
+                        ? torch::autograd::Edge()
+                        : edge_to(part.differentiable[i]));
   node->set_next_edges(std::move(edges));
   for (ir::ValueId id : part.attached) {
     if (history_.steps.size() > 1) frame[id] = tensor_of_its_own(frame[id].toTensor());

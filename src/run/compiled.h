@@ -100,8 +100,11 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   bool run_core(Frame& frame, Interrupted& run, const Handover* from) const;
   void finish(Frame& frame, std::vector<at::Tensor>& outputs) const;
   void give_leaves_values_of_their_own(Frame& frame) const;
-  void attach(Frame& frame, const at::Tensor& random_state) const;
-  void attach_part(size_t part, Frame& frame, const at::Tensor& random_state) const;
+  struct InputEdges;
+  // `written`: something that the caller can see.
+  void attach(Frame& frame, const at::Tensor& random_state, bool& written) const;
+  void attach_part(size_t part, Frame& frame, const at::Tensor& random_state,
+                   const InputEdges& before) const;
   NodeProgram node_program(const passes::GradientPart& part) const;
 
   Parts parts_;
@@ -109,6 +112,7 @@ class Compiled : public std::enable_shared_from_this<Compiled> {
   std::unique_ptr<Plan> core_, epilogue_;
   std::vector<NodeProgram> nodes_;  // by part
   HistoryPlan history_;
+  std::vector<size_t> rest_of_epilogue_;  // instructions that no step of the history does
   std::shared_ptr<const FunctionHost> host_;
   std::vector<std::pair<ir::ValueId, at::Tensor>> constants_;
   std::vector<bool> overwritten_;    // by value: an input that the call writes

@@ -157,7 +157,7 @@ std::vector<bool> CompiledBackward::binds_for(const variable_list& gradients) co
     if (gradients[k].defined()) needed[part.functional_attached[k]] = true;
   for (size_t i = t.epilogue; i-- > 0;) {
     runs[i] = ops::is_random(t.binds[i].op);
-    for_each_result(t.binds[i], [&](ir::ValueId id) { runs[i] = runs[i] || needed[id]; });
+    ops::for_each_made(t.binds[i], [&](ir::ValueId id) { runs[i] = runs[i] || needed[id]; });
     if (runs[i]) for_each_arg(t.binds[i], [&](ir::ValueId id) { needed[id] = true; });
   }
   return runs;
@@ -178,13 +178,15 @@ at::Tensor CompiledBackward::input_for_graph(size_t i) {
   return with_history_of_input(x, node.part->inputs[i]);
 }
 
+bool CompiledBackward::can_compute_again() const {
+  return !node.draws_random_numbers || node.part->functional == program->parts().functional;
+}
+
 variable_list CompiledBackward::apply_with_graph(const Asked& a, const variable_list& gradients) {
   const passes::GradientPart& part = *node.part;
   const ir::Trace& t = *part.functional;
-  TORCH_CHECK(!node.draws_random_numbers || part.functional == program->parts().functional,
-              "FG-192: create_graph through ", program->name(),
-              ": the part of it between autograd.Functions draws random numbers, which are not "
-              "drawn again");
+  // The numbers that a part drew are between those of the others: they are not drawn again.
+  if (!can_compute_again()) return apply_backward_trace(a, gradients);
   const std::vector<bool> runs = binds_for(gradients);
   std::vector<bool> used(t.values.size(), false);
   for (size_t i = 0; i < runs.size(); ++i)
@@ -262,8 +264,10 @@ variable_list CompiledBackward::apply_backward_trace(const Asked& a,
     const bool is_copy = slot.copy_of != ir::kNoValue;
     if (is_copy) v = with_history_of_input(v, slot.copy_of);
     TORCH_CHECK(is_copy || !slot.has_history, "FG-181: create_graph through ", program->name(),
-                ": the compiled call overwrote an input that it would need to compute ",
-                program->parts().forward->value(slot.value).name, " again");
+                ": ", program->parts().forward->value(slot.value).name,
+                " would have to be computed again, and the compiled call ",
+                can_compute_again() ? "overwrote an input that this needs"
+                                    : "drew random numbers between autograd.Functions or hooks");
     frame[t.inputs[k]] = v;
   }
   for (size_t k = 0; k < gradients.size(); ++k) {

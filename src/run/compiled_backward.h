@@ -41,9 +41,11 @@ struct CompiledBackward : torch::autograd::Node {
   variable_list apply_plan(const BackwardPart& part, const variable_list& gradients);
   // create_graph: the functional trace runs once more, now under autograd, which differentiates it.
   variable_list apply_with_graph(const Asked& a, const variable_list& gradients);
-  // create_graph without an input, which the call overwrote: the backward trace itself runs under
+  // create_graph where the program cannot be run once more (the call overwrote an input, or other
+  // parts drew random numbers between those of this one): the backward trace itself runs under
   // autograd. That needs saved values with their histories, which intermediate ones have not.
   variable_list apply_backward_trace(const Asked& a, const variable_list& gradients);
+  bool can_compute_again() const;
   std::vector<bool> binds_for(const variable_list& gradients) const;
   at::Tensor input_for_graph(size_t i);
   at::Tensor with_history_of_input(const at::Tensor& contents, ir::ValueId input);

@@ -1,6 +1,7 @@
 #include "run/history.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/alias.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/node.h>
@@ -54,6 +55,8 @@ class Ordering {
   HistoryPlan run() {
     for (size_t i = 0; i < t_.epilogue; ++i) add_step(t_.binds[i]);
     if (plan_.has_steps()) share_counters();
+    for (const BoundaryStep& b : plan_.boundaries)
+      plan_.writes_back = plan_.writes_back || !b.write_back.empty();
     order();
     return std::move(plan_);
   }
@@ -75,7 +78,10 @@ class Ordering {
     BoundaryStep s{std::get<c10::IValue>(b.args[1]).toInt(), std::get<ValueId>(b.args[0]),
                    std::get<ValueId>(b.results[0])};
     const auto* base = std::get_if<ValueId>(&b.args[2]);
-    if (base == nullptr || *base == ir::kNoValue) return s;
+    if (base == nullptr || *base == ir::kNoValue) {
+      if (s.number < 0) find_write_back(s);
+      return s;
+    }
     s.base = *base;
     for (ValueId id = s.value; id != s.base;) {
       const Bind* view = producer_[id];
@@ -85,6 +91,24 @@ class Ordering {
       id = std::get<ValueId>(view->args[0]);
     }
     return s;
+  }
+
+  void find_write_back(BoundaryStep& s) const {
+    for (size_t i = t_.epilogue; i < t_.binds.size(); ++i) {
+      const Bind& b = t_.binds[i];
+      bool takes = false;
+      for_each_arg(b, [&](ValueId id) { takes = takes || id == s.result; });
+      const std::vector<size_t> written = ops::written_arguments(b);
+      if (takes && written.size() == 1) {
+        s.write_back.push_back(i - t_.epilogue);
+        s.argument = std::get<ValueId>(b.args[written[0]]);
+      }
+      if (b.op == prims::bump_version_() && s.argument != ir::kNoValue &&
+          std::get<ValueId>(b.args[0]) == s.argument)
+        s.write_back.push_back(i - t_.epilogue);
+    }
+    if (s.write_back.empty())
+      throw InternalError("an argument that the program goes on with is not written back");
   }
 
   // What a step gives a history, and of what it needs the history.
@@ -217,15 +241,24 @@ at::Tensor taken_again(const BoundaryStep& step, Frame& frame) {
   std::vector<c10::IValue> stack;
   for (const Bind* b : step.views) ir::run_bind(*b, frame, stack);
   at::Tensor view = frame[step.value].toTensor();
+  if (step.views.empty()) view = at::alias(view);  // it has the geometry of its base
   for (auto& [id, value] : before) frame[id] = std::move(value);
   return view;
 }
 
 }  // namespace
 
-void make_boundary(const BoundaryStep& step, const FunctionHost* host, Frame& frame) {
+void make_boundary(const BoundaryStep& step, const FunctionHost* host, const Plan& epilogue,
+                   Frame& frame) {
   at::Tensor result;
-  if (!step.views.empty()) result = taken_again(step, frame);
+  if (step.base != ir::kNoValue) result = taken_again(step, frame);
+  if (!step.write_back.empty()) {
+    frame[step.result] = frame[step.value];
+    result = frame[step.argument].toTensor();
+    const UnderAutograd under;
+    epilogue.run(frame, step.write_back);
+    frame[step.argument] = result;
+  }
   if (!result.defined() || !result.requires_grad()) {
     const at::Tensor& value = frame[step.value].toTensor();
     result = tensor_of_its_own(value);
@@ -233,7 +266,7 @@ void make_boundary(const BoundaryStep& step, const FunctionHost* host, Frame& fr
     node->add_next_edge(torch::autograd::impl::gradient_edge(value));
     torch::autograd::set_history(result, node);
   }
-  if (host != nullptr) host->hooked(step.number, result);
+  if (host != nullptr && step.number >= 0) host->hooked(step.number, result);
   frame[step.result] = std::move(result);
 }
 

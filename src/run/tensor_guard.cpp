@@ -92,7 +92,8 @@ ViewFacts ViewFacts::of(const at::Tensor& t, const at::Tensor& first,
   return f;
 }
 
-AliasGuard::AliasGuard(const std::vector<const at::Tensor*>& tensors) {
+AliasGuard::AliasGuard(const std::vector<const at::Tensor*>& tensors,
+                       const std::vector<bool>& views) {
   std::unordered_map<const void*, int32_t> first;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const int32_t f = first.emplace(storage_of(*tensors[i]), static_cast<int32_t>(i)).first->second;
@@ -104,6 +105,10 @@ AliasGuard::AliasGuard(const std::vector<const at::Tensor*>& tensors) {
   shared_.assign(tensors.size(), false);
   for (size_t i = 0; i < tensors.size(); ++i)
     if (first_[i] != static_cast<int32_t>(i)) shared_[i] = shared_[first_[i]] = true;
+  for (size_t i = 0; i < views.size() && i < tensors.size(); ++i) {
+    if (views[i]) shared_[i] = true;
+    any_view_ = any_view_ || views[i];
+  }
   for (size_t i = 0; i < tensors.size(); ++i)
     views_.push_back(
         shared_[i] ? ViewFacts::of(*tensors[i], *tensors[first_[i]], tensors.data(), tensors.size())
@@ -127,7 +132,7 @@ bool AliasGuard::check(const at::Tensor* const* tensors) const {
           first_[i])
         return false;
   }
-  if (!any_) return true;
+  if (!any_ && !any_view_) return true;
   for (size_t i = 0; i < n; ++i) {
     const auto f = static_cast<size_t>(first_[i]);
     if (shared_[i] && !(ViewFacts::of(*tensors[i], *tensors[f], tensors, n) == views_[i]))

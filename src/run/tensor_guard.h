@@ -43,7 +43,9 @@ struct ViewFacts {
 class AliasGuard {
  public:
   AliasGuard() = default;
-  explicit AliasGuard(const std::vector<const at::Tensor*>& tensors);
+  // `views`: by tensor, whether it matters that it is a view, even if no other one has its memory.
+  explicit AliasGuard(const std::vector<const at::Tensor*>& tensors,
+                      const std::vector<bool>& views = {});
   bool check(const at::Tensor* const* tensors) const;
   bool any() const { return any_; }  // two of the tensors shared memory
   std::string describe() const;
@@ -52,9 +54,10 @@ class AliasGuard {
   std::vector<int32_t> first_;     // per tensor: the first one on the same storage
   std::vector<int64_t> distance_;  // offset from that one
   std::vector<bool> same_impl_;    // is it the very same tensor
-  std::vector<bool> shared_;       // does another one have its memory
+  std::vector<bool> shared_;       // does another one have its memory, or do its views matter
   std::vector<ViewFacts> views_;
   bool any_ = false;
+  bool any_view_ = false;  // something is to be asked of a single tensor
 };
 
 }  // namespace fulgurite::run

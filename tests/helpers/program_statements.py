@@ -187,7 +187,8 @@ def _identity_changes(n: str, t: torch.Tensor) -> list[str]:
     if (
         t.dim() and t.shape[0] > 1 and t.is_contiguous()
     ):  # otherwise it grows, and nobody fills that
-        options += [f"{n}.resize_({[t.shape[0] - 1, *t.shape[1:]]})"]
+        rows = f"max({n}.shape[0] - 1, 0)"  # with other data it may have fewer
+        options += [f"{n}.resize_([{', '.join([rows, *map(str, t.shape[1:])])}])"]
     if t.is_floating_point():
         options += [f"{n}.requires_grad_()", f"{n}.requires_grad_(False)"]
     return options

@@ -59,6 +59,7 @@ void Epilogue::write() {
     e_.b.add_bind(
         Bind{prims::copy_(), {Arg(w.value), Arg(v.leaf)}, {Result(after)}, -1, -1, false});
   }
+  leave_out_unseen_changes();
   bump_versions();
   change_identities();
   set_grads(grads);
@@ -184,6 +185,33 @@ void Epilogue::set_grads(const std::vector<ValueId>& grads) {
   }
 }
 
+// A view of what the caller has, which was changed and is not returned: to do that again would make
+// the view again, of a base that may have another geometry by now. Its version counter moved, which
+// the base shares.
+void Epilogue::leave_out_unseen_changes() {
+  auto is_unseen = [&](const IdentityChange& change) {
+    if (vars_[change.after].facts.tensor().requires_grad)
+      return false;  // its base has a history of it
+    int object = change.before;
+    while (vars_[object].change != nullptr) object = vars_[object].parent;
+    if (vars_[object].is_given()) return false;
+    return std::none_of(outputs_.begin(), outputs_.end(),
+                        [&](int v) { return v >= 0 && vars_.is_within(v, change.after); });
+  };
+  std::vector<IdentityChange> seen;
+  for (const IdentityChange& change : seen_.changes) {
+    if (!is_unseen(change)) {
+      seen.push_back(change);
+      continue;
+    }
+    const bool counts = change.before != change.after &&
+                        !ops::cuts_gradient(*ops::view_variant(change.recorded->op));
+    if (counts && !vars_.has_own_version(change.before))
+      ++vars_.storage(vars_[change.before]).version_bumps;
+  }
+  seen_.changes = std::move(seen);
+}
+
 // t_, squeeze_, detach_, requires_grad_, ... on what the caller can see are done again, in order.
 void Epilogue::change_identities() {
   for (size_t k = 0; k < seen_.changes.size(); ++k) {
@@ -290,29 +318,19 @@ ValueId Epilogue::made_with_others(int v, ValueId base) {
   return made_.at(v);
 }
 
-// The tensor that `v` is, or is a view of: an input, or the topmost variable that is the root
-// itself under another shape.
+// The tensor from which the epilogue makes the output `v`. Where outputs have different ones on one memory, that is the root.
 int Epilogue::origin(int v) const {
-  std::vector<int> path;
-  for (int i = v; i >= 0; i = vars_[i].parent) {
-    path.push_back(i);
-    if (vars_[i].input != kNoValue || vars_[i].own_history) return i;
-  }
-  size_t k = path.size() - 1;
-  if (shared_.count(vars_[v].facts.storage) == 0) {
-    // A written part (of unsafe_split, ...) stays a part of its memory.
-    auto is_part = [&](const Variable& u) {
-      return u.written && u.facts.tensor().numel() != vars_[u.parent].facts.tensor().numel();
-    };
-    while (k > 0 && vars_[path[k - 1]].rename && !is_part(vars_[path[k - 1]])) --k;
-    return path[k];
-  }
-  for (int i : path)
-    if (vars_[i].change != nullptr)
+  const int found = vars_.origin(v);
+  if (vars_[found].input != kNoValue || vars_[found].own_history ||
+      shared_.count(vars_[v].facts.storage) == 0)
+    return found;
+  int root = v;
+  for (; vars_[root].parent >= 0; root = vars_[root].parent)
+    if (vars_[root].change != nullptr)
       throw Refusal(
           "FG-159",
           "outputs share memory, and one of them was changed in place (squeeze_, t_, ...)");
-  return path[k];
+  return root;
 }
 
 void Epilogue::find_shared_memory() {

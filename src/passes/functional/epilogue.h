@@ -44,6 +44,7 @@ class Epilogue {
   void check_steps(int v, int origin);
   void bump_versions();
   void set_grads(const std::vector<ir::ValueId>& grads);
+  void leave_out_unseen_changes();
   void change_identities();
   bool is_done_by_leaf(size_t change) const;
   void make_views_taken_before(const IdentityChange& change);

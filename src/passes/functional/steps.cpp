@@ -79,33 +79,40 @@ void Steps::boundary(const Bind& bind) {
     throw Refusal("FG-193", "hooks are registered on another tensor on the memory of an argument");
   // What the caller may get is the result itself; of a view, with its base.
   const bool is_root = vars_[v].parent < 0;
-  const ValueId base = !is_root && kept_.is_output(after) ? base_for_hooks(v) : kNoValue;
+  if (!is_root && kept_.is_output(after) && view_boundary(v, bind.args[1])) return;
   const ValueId value = is_root ? vars_.fresh(v) : vars_.read(v);
   if (is_root) vars_[v].written = false;
-  vars_[v].hooked_as_view = base != kNoValue;
-  vars_[v].current = vars_[v].hooked = e_.emit(
-      prims::boundary(), {Arg(value), bind.args[1], base != kNoValue ? Arg(base) : Arg(IValue())},
-      vars_[v].facts, true);
+  vars_[v].hooked_as_view = false;
+  vars_[v].current = vars_[v].hooked =
+      e_.emit(prims::boundary(), {Arg(value), bind.args[1], Arg(IValue())}, vars_[v].facts, true);
 }
 
-// The tensor that a view is one of, as the caller may get it; kNoValue where eager's view would be
-// of another kind than the one that is taken again.
-ValueId Steps::base_for_hooks(int view) {
-  // A view whose base is written gets another node, without the hooks.
-  if (vars_.is_written(vars_[view].facts.storage)) return kNoValue;
-  int root = view;
-  while (vars_[root].parent >= 0 && vars_[root].input == kNoValue && !vars_[root].own_history) {
-    const Variable& v = vars_[root];
-    if (root != view && v.hooked != kNoValue && v.hooked == v.current && vars_.is_up_to_date(root))
+bool Steps::view_boundary(int view, const Arg& number) {
+  const ValueId base = base_of(view);
+  if (base == kNoValue) return false;
+  const ValueId value = vars_.read(view);
+  vars_[view].hooked_as_view = true;
+  vars_[view].current = vars_[view].hooked =
+      e_.emit(prims::boundary(), {Arg(value), number, Arg(base)}, vars_[view].facts, true);
+  return true;
+}
+
+// The tensor that a view is one of, as the caller may get it, after the last write of its memory; kNoValue where eager's
+// view would be of another kind than the one that is taken again.
+ValueId Steps::base_of(int view) {
+  const int root = vars_.origin(view);
+  for (int i = view; i != root; i = vars_[i].parent) {
+    const Variable& v = vars_[i];
+    if (i != view && v.hooked != kNoValue && v.hooked == v.current && vars_.is_up_to_date(i))
       return v.hooked_as_view ? v.hooked : kNoValue;
     if (v.cut || v.rename || v.separate_version || v.change != nullptr || v.view == nullptr ||
         !v.view->grad_mode)
       return kNoValue;
-    root = v.parent;
   }
   if (vars_[root].is_constant || !e_.requires_grad(vars_[root].current)) return kNoValue;
+  const bool is_itself = vars_[root].hooked == vars_[root].current && vars_.is_up_to_date(root);
   if (vars_[root].is_given() || vars_[root].own_history)
-    return vars_.storage(vars_[root]).version == 0 ? vars_[root].current : kNoValue;
+    return vars_.storage(vars_[root]).version == 0 || is_itself ? vars_[root].current : kNoValue;
   const ValueId before = vars_[root].current;
   const ValueId base = vars_.fresh(root);
   vars_[root].written = false;

@@ -207,6 +207,7 @@ void Variables::write(int index, ValueId contents, bool bumps_version, size_t by
   }
   ++s.version;
   for (int i : current) vars_[i].version = s.version;
+  if (!bumps_version) before_uncounted_[vars_[index].current] = before[0];
 }
 
 // Results of unsafe_split and the like share no memory and no version counter: is `i` on the side
@@ -227,6 +228,21 @@ bool Variables::is_within(int i, int other) const {
   return false;
 }
 
+int Variables::origin(int v) const {
+  std::vector<int> path;
+  for (int i = v; i >= 0; i = vars_[i].parent) {
+    path.push_back(i);
+    if (vars_[i].input != kNoValue || vars_[i].own_history) return i;
+  }
+  // A written part (of unsafe_split, ...) stays a part of its memory.
+  auto is_part = [&](const Variable& u) {
+    return u.written && u.facts.tensor().numel() != vars_[u.parent].facts.tensor().numel();
+  };
+  size_t k = path.size() - 1;
+  while (k > 0 && vars_[path[k - 1]].rename && !is_part(vars_[path[k - 1]])) --k;
+  return path[k];
+}
+
 bool Variables::share_memory_secretly(int a, int b) const {
   for (int top : {a, b})
     for (int i = top; i >= 0; i = vars_[i].parent)
@@ -235,7 +251,6 @@ bool Variables::share_memory_secretly(int a, int b) const {
   return false;
 }
 
-// Is there a .data between the variable and its root?
 bool Variables::has_own_version(int i) const {
   for (; i >= 0; i = vars_[i].parent)
     if (vars_[i].separate_version) return true;
@@ -247,8 +262,9 @@ void Variables::mark_overwritten(ValueId id, int64_t now, bool counted) {
     overwritten_.resize(static_cast<size_t>(id) + 1);
   overwritten_[id].last = now;
   if (counted) overwritten_[id].last_counted = now;
-  if (auto it = result_of_.find(id); it != result_of_.end())
-    mark_overwritten(it->second, now, counted);
+  for (const auto* same_tensor : {&result_of_, &before_uncounted_})
+    if (auto it = same_tensor->find(id); it != same_tensor->end())
+      mark_overwritten(it->second, now, counted);
 }
 
 // t_, detach_, ...: the version counter of the tensor moves, its memory stays.

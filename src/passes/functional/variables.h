@@ -34,7 +34,8 @@ struct Variable {
   ir::Value facts;                    // type, storage and offset as last recorded
   ir::ValueId input = ir::kNoValue;   // of the functional trace, if it is an input or constant
   bool is_constant = false;
-  bool is_base = false;  // an input of which other inputs are views
+  bool is_base = false;        // an input of which other inputs are views
+  bool is_eager_view = false;  // an input that is a view to autograd, of whatever
   bool is_given() const { return input != ir::kNoValue && !is_constant; }
 
   ir::ValueId current = ir::kNoValue;  // functional value
@@ -81,6 +82,10 @@ class Variables {
   // Does any bind of the program write this storage?
   bool is_written(int32_t storage_id) const;
   bool is_within(int i, int other) const;  // the same, or a view of it
+  // The tensor that `v` is, or is a view of: an input, the result of a step, or the topmost variable that is the root itself
+  // under another shape.
+  int origin(int v) const;
+  bool has_own_version(int i) const;       // there is a .data between it and its root
 
   // It has not been written since, through whatever tensor.
   bool is_up_to_date(int index) {
@@ -134,7 +139,6 @@ class Variables {
                             const std::vector<record::SharedInput>& shared);
   void require_same_dtype(const Variable& v, const Variable& p) const;
   bool is_apart(int i, int written) const;
-  bool has_own_version(int i) const;
   ir::ValueId scatter(const Variable& v, ir::ValueId base, ir::ValueId contents);
   ir::ValueId scatter_strided(const Variable& v, const Variable& p, ir::ValueId base,
                               ir::ValueId contents);
@@ -147,6 +151,9 @@ class Variables {
   std::vector<int32_t> written_storages_;
   std::vector<Overwriting> overwritten_;  // by functional value
   std::unordered_map<ir::ValueId, ir::ValueId> result_of_;
+  // Contents that an operator wrote without a change of version (running statistics) -> those before: a node that saved the
+  // tensor notices the next write that counts.
+  std::unordered_map<ir::ValueId, ir::ValueId> before_uncounted_;
   // Value -> the root variable whose contents it is to the caller.
   std::unordered_map<ir::ValueId, int> given_out_;
 };

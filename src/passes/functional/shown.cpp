@@ -1,0 +1,183 @@
+#include "passes/functional/shown.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+
+#include "ir/errors.h"
+#include "ops/prims.h"
+#include "ops/traits.h"
+
+namespace fulgurite::passes {
+
+using c10::IValue;
+using ir::Arg;
+using ir::Bind;
+using ir::kNoValue;
+using ir::ValueId;
+
+Shown::Shown(const ir::Trace& recorded, Emitter& e, Variables& vars, const KeptHistory& kept,
+             Steps& steps)
+    : in_(recorded), e_(e), vars_(vars), kept_(kept), steps_(steps) {
+  for (const Bind& b : in_.binds) {
+    if (ops::changes_geometry_in_place(b.op))
+      if (const auto* id = std::get_if<ValueId>(&b.args[0])) reshaped_.insert(in_.value(*id).storage);
+    bool any = false;
+    for_each_arg(b, [&](ValueId id) {
+      any = any || (in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad);
+    });
+    for (size_t a : ops::written_arguments(b))
+      ir::for_each_value(b.args[a], [&](ValueId id) {
+        writes_[in_.value(id).storage].push_back({&b, !any || !b.grad_mode});
+      });
+  }
+}
+
+void Shown::used_by(const Bind& bind) {
+  if (!bind.grad_mode || !gives_kept_history(bind)) return;
+  for_each_arg(bind, [&](ValueId id) {
+    if (in_.value(id).is_tensor() && vars_.of(id) >= 0) use(vars_.of(id), bind);
+  });
+}
+
+bool Shown::gives_kept_history(const Bind& bind) const {
+  bool kept = false;
+  for_each_result(bind, [&](ValueId id) {
+    kept = kept || (in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad &&
+                    kept_.is_kept(id));
+  });
+  return kept;
+}
+
+bool Shown::is_output(int v) const {
+  return std::any_of(in_.outputs.begin(), in_.outputs.end(),
+                     [&](ValueId id) { return id != kNoValue && vars_.of(id) == v; });
+}
+
+bool Shown::is_shown(int v) const { return is_output(v) || vars_[v].is_given(); }
+
+// Is it a view from before a write of its memory? It has got another node since, which leads to its base at once. (`by`: up
+// to there; nullptr: to the end.)
+bool Shown::is_older(int v, const Bind* by) const {
+  const Variable& var = vars_[v];
+  const auto it = writes_.find(var.facts.storage);
+  return it != writes_.end() && var.made_by != nullptr && var.change == nullptr &&
+         std::any_of(it->second.begin(), it->second.end(), [&](const Write& w) {
+           return w.bind >= var.made_by && (by == nullptr || w.bind < by);  // of one vector
+         });
+}
+
+// The variable on whose node that of `v` hangs; -1: none that the program has.
+int Shown::parent_to_autograd(int v, const Bind& by) const {
+  const Variable& var = vars_[v];
+  if (var.parent < 0 || var.is_given()) return -1;
+  if (!is_older(v, &by)) return var.parent;
+  const int origin = vars_.origin(v);
+  if (origin == v) return -1;
+  for (int i = var.parent; i != origin; i = vars_[i].parent)
+    if (vars_[i].hooked != kNoValue) refuse(v, by.op.id());
+  if (!vars_[origin].is_eager_view) return origin;
+  if (vars_[origin].hooked != kNoValue) refuse(v, by.op.id());
+  return -1;
+}
+
+void Shown::check_outputs() const {
+  for (ValueId id : in_.outputs) {
+    if (id == kNoValue || !in_.value(id).tensor().requires_grad) continue;
+    const int v = vars_.of(id);
+    const int origin = vars_.origin(v);
+    for (int i = v; i != origin; i = vars_[i].parent) {
+      if (!is_older(i, nullptr)) continue;
+      bool passes = vars_[origin].is_eager_view;
+      for (int k = vars_[i].parent; k != origin; k = vars_[k].parent) passes = passes || is_output(k);
+      if (passes) refuse(v, "the return");
+      break;
+    }
+  }
+}
+
+void Shown::use(int v, const Bind& by) {
+  std::vector<int> shown;  // from `v` up
+  for (int i = v; i >= 0; i = parent_to_autograd(i, by))
+    if (is_shown(i) && !will_be_another(i, by)) shown.push_back(i);
+  for (auto i = shown.rbegin(); i != shown.rend(); ++i) {
+    show(*i, by);
+    const ValueId now = vars_[*i].current;
+    if (vars_[*i].hooked != now) continue;
+    for (int below = v; below != *i; below = vars_[below].parent)
+      if (ValueId& from = derived_from_.emplace(below, kNoValue).first->second; from != now) {
+        from = now;
+        vars_[below].version = -1;
+      }
+  }
+}
+
+// Will a later write give it another node?
+bool Shown::will_be_another(int v, const Bind& by) const {
+  const auto it = writes_.find(vars_[v].facts.storage);
+  if (it == writes_.end()) return false;
+  bool silent = false;
+  for (const Write& w : it->second) {
+    if (w.bind < &by) continue;
+    if (!w.is_silent) return true;
+    silent = true;
+  }
+  // The caller's tensor keeps this node, with other contents.
+  if (silent && e_.requires_grad(vars_[v].current)) refuse(v, by.op.id());
+  return false;
+}
+
+// A view of the caller's whose version counter moved, and which got no history by that, has another node than it had.
+bool Shown::is_moved_silently(int v) const {
+  const int32_t storage = vars_[v].facts.storage;
+  return vars_[v].is_eager_view && !vars_[v].history_changed &&
+         (writes_.count(storage) > 0 || reshaped_.count(storage) > 0);
+}
+
+// Is another output on the memory of an origin, with another origin?
+bool Shown::has_other_origin(int origin) const {
+  return std::any_of(in_.outputs.begin(), in_.outputs.end(), [&](ValueId id) {
+    if (id == kNoValue || vars_.of(id) < 0 || in_.value(id).storage != vars_[origin].facts.storage)
+      return false;
+    const int other = vars_.origin(vars_.of(id));
+    return other != origin && !vars_[other].own_history;
+  });
+}
+
+void Shown::show(int v, const Bind& by) {
+  const Variable& var = vars_[v];
+  if (!e_.requires_grad(vars_.read(v))) return;
+  if (var.own_history || (var.hooked != kNoValue && var.hooked == var.current)) return;
+  if (var.is_given()) {
+    if (is_moved_silently(v)) refuse(v, by.op.id());
+    if (var.history_changed && !var.open) show_argument(v, by);
+    return;
+  }
+  if (var.is_constant) return;
+  const int origin = vars_.origin(v);
+  const bool alone = !has_other_origin(origin);
+  if (origin == v && alone) {
+    vars_.fresh(v);
+    vars_[v].written = false;
+    return;
+  }
+  if (!alone || !steps_.view_boundary(v, Arg(IValue(int64_t{-1})))) refuse(v, by.op.id());
+}
+
+void Shown::show_argument(int v, const Bind& by) {
+  const Storage& s = vars_.storage(vars_[v]);
+  const auto given = std::count_if(s.variables.begin(), s.variables.end(),
+                                   [&](int i) { return vars_[i].is_given(); });
+  if (given > 1 || vars_[v].resized || !vars_[v].version_bumped) refuse(v, by.op.id());
+  vars_[v].current = vars_[v].hooked =
+      e_.emit(prims::boundary(), {Arg(vars_.read(v)), Arg(IValue(int64_t{-1})), Arg(IValue())},
+              vars_[v].facts, true);
+}
+
+void Shown::refuse(int v, const std::string& by) const {
+  throw Refusal("FG-195", by + " uses " + vars_[v].facts.name +
+                              ", which the caller gets as well, and whose place in the graph could "
+                              "not be given back");
+}
+
+}  // namespace fulgurite::passes
