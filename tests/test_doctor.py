@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from fulgurite import __main__ as command_line
-from fulgurite import doctor
+from fulgurite import _python, doctor
 
 
 def run(*arguments, **kwargs):
@@ -26,6 +26,7 @@ def test_doctor_finds_a_working_installation(capsys, monkeypatch):
     assert doctor.main() == 0
     printed = capsys.readouterr().out
     for name in (
+        "python",
         "torch",
         "core",
         "recorder",
@@ -48,6 +49,48 @@ def test_doctor_says_what_to_do_when_torch_is_another(capsys, monkeypatch):
     assert "FAIL torch" in printed and "found 2.99.0" in printed
     assert "What to do:" in printed and "pip install torch==" in printed
     assert "recorder" not in printed
+
+
+@pytest.mark.parametrize(
+    ("version", "implementation", "says"),
+    [
+        ((3, 11, 0), "cpython", ""),
+        ((3, 12, 7), "cpython", ""),
+        ((3, 10, 9), "cpython", "CPython 3.10.9: the watcher does not know"),
+        ((3, 13, 0), "cpython", "CPython 3.13.0: it changes attributes without telling"),
+        ((3, 13, 5), "cpython", "CPython 3.13.5: the watcher does not know"),
+        ((3, 14, 0), "cpython", "CPython 3.14.0: the watcher does not know"),
+        ((3, 11, 9), "pypy", "pypy 3.11.9"),
+    ],
+)
+def test_which_pythons_work(version, implementation, says):
+    found = _python.why_not(version, implementation)
+    assert says in found and bool(says) == bool(found), found
+    assert not found or "works with CPython 3.11 and 3.12" in found
+
+
+def test_a_core_for_another_python_is_said_to_be_one():
+    assert _python.why_not((3, 12, 1), "cpython", built_for="3.12") == ""
+    assert "built for CPython 3.11" in _python.why_not((3, 12, 1), "cpython", built_for="3.11")
+
+
+def test_doctor_says_what_to_do_when_python_is_another(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 13, 5, "final", 0))
+    assert doctor.main() == 1
+    printed = capsys.readouterr().out
+    assert "FAIL python" in printed and "works with CPython 3.11 and 3.12" in printed
+    assert "python: use CPython 3.11 or 3.12" in printed and "recorder" not in printed
+
+
+def test_import_under_another_python_says_so():
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.version_info = (3, 13, 5, 'final', 0); import fulgurite"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert done.stderr.strip().splitlines()[-1].startswith("ImportError: FG-004: "), done.stderr
 
 
 def test_doctor_runs_when_the_package_cannot_be_loaded(capsys):

@@ -79,7 +79,7 @@ def test_forward_mode_runs_eagerly() -> None:
     for _ in range(3):
         torch.testing.assert_close(jitted(x), torch.diag(6 * x))
     assert fg.cache_hits(jitted) == 0
-    assert fg.fallbacks(jitted)[0].code == "FG-200"
+    assert "FG-200" in [r.code for r in fg.fallbacks(jitted)]
 
 
 def test_a_number_read_inside_a_transform_is_guarded() -> None:

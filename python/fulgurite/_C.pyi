@@ -134,6 +134,8 @@ class Watched:
 def _watch(callable: object, args: tuple, kwargs: dict) -> tuple:
     """Calls `callable` under watch and returns its result and what was seen."""
 
+def _unknown_instructions(arg: object, /) -> list[int]: ...
+
 def _where() -> tuple[str, int, str]: ...
 
 class Executor:

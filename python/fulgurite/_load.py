@@ -1,8 +1,15 @@
 """Loads the core, or says clearly why it cannot be loaded."""
 
-import torch
+from fulgurite._build_info import PYTHON_VERSION, TORCH_VERSION
+from fulgurite._python import EITHER, why_not
 
-from fulgurite._build_info import TORCH_VERSION
+_wrong = why_not(built_for=PYTHON_VERSION)
+if _wrong:
+    raise ImportError(
+        f"FG-004: {_wrong}. Use CPython {EITHER}, and build fulgurite there with `pip install .`."
+    )
+
+import torch  # noqa: E402
 
 
 def _check_torch() -> None:

@@ -5,6 +5,7 @@ Imports nothing of the package at its top: it must run where the package cannot 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import platform
@@ -58,9 +59,10 @@ def _line(finding: Finding) -> str:
 
 def diagnose(problem: BaseException | None = None) -> Iterator[Finding]:
     """The findings, one by one; those that need a loaded core are left out if there is none."""
-    yield Finding(
-        "python", None, f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    )
+    python = _python()
+    yield python
+    if not python.good:
+        return
     torch_fits = _torch()
     yield torch_fits
     core = _core(problem)
@@ -81,6 +83,18 @@ def diagnose(problem: BaseException | None = None) -> Iterator[Finding]:
         "every operator runs through ATen; this version compiles no kernels of its own",
     )
     yield _variables()
+
+
+def _python() -> Finding:
+    from fulgurite._python import EITHER, why_not
+
+    built = None
+    with contextlib.suppress(ImportError):
+        from fulgurite._build_info import PYTHON_VERSION as built
+    found = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    wrong = why_not(built_for=built)
+    return Finding("python", not wrong, f"{found}: {wrong}" if wrong else found,
+                   f"use CPython {EITHER}, and build fulgurite there with `pip install .`")  # fmt: skip
 
 
 def _torch() -> Finding:
@@ -127,7 +141,7 @@ def _watcher() -> Finding:
     supported, why = _C._watcher_supported()
     found = "reads of Python state are observed" if supported else f"not supported: {why}"
     return Finding("watcher", supported, found,
-                   "use CPython 3.11, and no debugger, profiler or coverage tool in the same process")  # fmt: skip
+                   "leave one of the tools (debugger, profiler, coverage) in this process away")  # fmt: skip
 
 
 def _attempt(check: Callable[[], str]) -> Finding:

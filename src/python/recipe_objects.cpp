@@ -94,7 +94,8 @@ PyObject* giver_of_view(PyObject* o) {
                                              : nullptr;
   const bool exact = Py_TYPE(o) == &PyDictKeys_Type || Py_TYPE(o) == &PyDictValues_Type ||
                      Py_TYPE(o) == &PyDictItems_Type;
-  return exact ? PyDict_GetItemString(PyDict_Type.tp_dict, name) : nullptr;
+  if (!exact) return nullptr;
+  return _PyType_Lookup(&PyDict_Type, PyRef::steal(PyUnicode_InternFromString(name)).get());
 }
 
 }  // namespace

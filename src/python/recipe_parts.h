@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "recipe.h"
+#include "watch/values.h"
 
 namespace fulgurite::python {
 
-inline bool is_heap(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0; }
+inline bool is_heap(PyTypeObject* type) { return watching::is_heap_type(type); }
 
 // The builtin class that decides how instances are laid out.
 PyTypeObject* builtin_base(PyTypeObject* type);

@@ -12,6 +12,7 @@ import programs_torch
 import programs_traps
 import programs_unseen
 import programs_values
+import programs_versions
 import pytest
 
 TABLES = [
@@ -27,6 +28,7 @@ TABLES = [
     programs_unseen,
     programs_protocols,
     programs_torch,
+    programs_versions,
 ]
 PROGRAMS = [program for table in TABLES for program in table.PROGRAMS]
 

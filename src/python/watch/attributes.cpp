@@ -78,7 +78,7 @@ PyObject* Recording::instance_dict(PyObject* object) {
   if (!address || !*address) return nullptr;
   // A dict made during the run for an older object is older state in a new place.
   if (born_->contains(block_of(*address)) && !not_born_.count(*address) && !is_born(object)) {
-    not_born_.emplace(*address, reinterpret_cast<PyDictObject*>(*address)->ma_version_tag);
+    not_born_.emplace(*address, version_of(*address));
     keep(*address);
   }
   return *address;
@@ -86,24 +86,37 @@ PyObject* Recording::instance_dict(PyObject* object) {
 
 void Recording::read_super_attribute(PyObject* object, PyObject* name) {
   auto* super = reinterpret_cast<SuperObject*>(object);
-  PyTypeObject* start = super->object_type;
-  if (!start) return;
-  read_type(start, name);
-  read_mro(start);
-  PyObject* mro = start->tp_mro;
+  if (super->object_type) read_after(super->object_type, super->type, name);
+}
+
+// What super(start, object).name finds.
+void Recording::read_inherited(PyTypeObject* start, PyObject* object, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (PyType_Check(object) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object), start))
+    type = reinterpret_cast<PyTypeObject*>(object);
+  if (!PyType_IsSubtype(type, start))
+    return refuse("looks up an attribute by super() for an object that claims its class");
+  read_after(type, start, canonical(name));
+}
+
+// The attribute of the first class after `start` in the order of `type`.
+void Recording::read_after(PyTypeObject* type, PyTypeObject* start, PyObject* name) {
+  read_type(type, name);
+  read_mro(type);
+  PyObject* mro = type->tp_mro;
   bool after = false;
   for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE(mro); ++i) {
-    PyObject* base = PyTuple_GET_ITEM(mro, i);
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
     if (after) {
-      auto* type = reinterpret_cast<PyTypeObject*>(base);
-      read_type(type, name);
-      if (PyObject* found = type->tp_dict ? dict_lookup(type->tp_dict, name, nullptr) : nullptr) {
+      read_type(base, name);
+      PyObject* dict = dict_of(base);
+      if (PyObject* found = dict ? dict_lookup(dict, name, nullptr) : nullptr) {
         know(found, kNoParent);
         read_descriptor(found);
         return;
       }
     }
-    if (base == reinterpret_cast<PyObject*>(super->type)) after = true;
+    if (base == start) after = true;
   }
 }
 

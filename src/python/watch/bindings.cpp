@@ -154,6 +154,10 @@ void bind_watch(nb::module_& m) {
       .def_prop_ro("opcodes", [](Watched& w) { return w.observation.opcodes; });
   m.def("_watch", &watch_call, nb::arg("callable"), nb::arg("args"), nb::arg("kwargs"),
         "Calls `callable` under watch and returns its result and what was seen.");
+  m.def("_unknown_instructions", [](nb::object code) {
+    if (!PyCode_Check(code.ptr())) throw nb::type_error("expects a code object");
+    return unknown_instructions(code.ptr());
+  });
   m.def("_where", [] {
     std::string module_path;
     SourceLocation where = current_location(&module_path);

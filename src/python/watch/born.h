@@ -59,11 +59,17 @@ class AllocationWatch {
 // Gives the blocks in the free lists of lists and dicts back to the allocator.
 void drain_free_lists();
 
-// The address of the block in which `object` lives: GC head and managed dict come first.
+// The address of the block in which `object` lives: what the interpreter keeps for the garbage
+// collector, its dict and its weak references comes first.
 inline uintptr_t block_of(PyObject* object) {
+#if PY_VERSION_HEX >= 0x030C0000
+  constexpr unsigned long kManaged = Py_TPFLAGS_MANAGED_DICT | Py_TPFLAGS_MANAGED_WEAKREF;
+#else
+  constexpr unsigned long kManaged = Py_TPFLAGS_MANAGED_DICT;
+#endif
   unsigned long flags = Py_TYPE(object)->tp_flags;
   return reinterpret_cast<uintptr_t>(object) - (flags & Py_TPFLAGS_HAVE_GC ? 16 : 0) -
-         (flags & Py_TPFLAGS_MANAGED_DICT ? 16 : 0);
+         (flags & kManaged ? 16 : 0);
 }
 
 }  // namespace fulgurite::python::watching

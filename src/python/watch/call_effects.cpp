@@ -33,7 +33,7 @@ void Call::apply(const CalleeModel& model) {
       if (arguments_.has_keywords() || !frame_.frame) {
         return r_.refuse("calls " + name() + " directly or with keywords");
       }
-      frame_.pending = kPendingQuery;
+      frame_.pending = Pending::Query;
       frame_.arguments = tuple_of(a_, explicit_from_);
       return;
     case Callee::Get:
@@ -354,7 +354,7 @@ void Call::take_id(PyObject* object) {
   if (!frame_.copies) r_.pin(object);
   // A hash by identity only finds the object again; objects of guarded identity keep their id.
   if (frame_.copies) return;
-  if (frame_.frame && text_of(frame_.frame->f_code->co_name) == "__hash__") return;
+  if (frame_.frame && text_of(code_of(frame_.frame)->co_name) == "__hash__") return;
   if (!r_.is_born(object) && !r_.is_argument(object) && !is_value(object) && r_.is_known(object))
     return;
   r_.refuse("uses the id() of an object that differs from call to call");

@@ -72,8 +72,8 @@ bool is_pybind_record(PyObject* self) {
 PyTypeObject* owner_of(PyTypeObject* type, PyMethodDef* method) {
   for (Py_ssize_t i = 0; type->tp_mro && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    PyObject* found =
-        base->tp_dict ? PyDict_GetItemString(base->tp_dict, method->ml_name) : nullptr;
+    PyObject* dict = dict_of(base);
+    PyObject* found = dict ? PyDict_GetItemString(dict, method->ml_name) : nullptr;
     if (!found) continue;
     if ((Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyClassMethodDescr_Type) &&
         reinterpret_cast<PyMethodDescrObject*>(found)->d_method == method) {
@@ -141,7 +141,8 @@ const Table& callee_table() {
 std::string qualified_type_name(PyTypeObject* type) {
   std::string name = type->tp_name;
   if (!is_heap_type(type) || name.find('.') != std::string::npos) return name;
-  PyObject* module = type->tp_dict ? PyDict_GetItemString(type->tp_dict, "__module__") : nullptr;
+  PyObject* dict = dict_of(type);
+  PyObject* module = dict ? PyDict_GetItemString(dict, "__module__") : nullptr;
   return "class " + (module ? text_of(module) + "." : "") + name;
 }
 

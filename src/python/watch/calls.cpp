@@ -5,8 +5,6 @@
 // Anything else is unknown and refuses the run.
 #include "call.h"
 
-#include <opcode.h>
-
 namespace fulgurite::python::watching {
 namespace {
 
@@ -368,7 +366,7 @@ void on_call(Recording& recording, Frame& frame, PyObject* callee, CallArguments
     return on_call(recording, frame, PyMethod_GET_FUNCTION(callee), std::move(arguments));
   }
   if (PyFunction_Check(callee)) {
-    frame.pending = 0;
+    frame.pending = Pending::Nothing;
     frame.callee = PyRef();
     recording.read_function(callee);
     const size_t names = arguments.names ? PyTuple_GET_SIZE(arguments.names) : 0;
@@ -376,7 +374,7 @@ void on_call(Recording& recording, Frame& frame, PyObject* callee, CallArguments
                        arguments.keywords};
     return;
   }
-  frame.pending = CALL;
+  frame.pending = Pending::Call;
   frame.callee = PyRef::borrow(callee);
   on_c_call(recording, frame, callee, arguments);
 }

@@ -154,7 +154,7 @@ void Recording::read_function(PyObject* object) {
 
 void Recording::read_defaults(PyObject* object, const _PyInterpreterFrame* frame) {
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  PyCodeObject* code = frame->f_code;
+  PyCodeObject* code = code_of(frame);
   const Given call = std::exchange(given, {});
   auto taken = [&](int parameter, PyObject* standard) {
     PyObject* value = frame->localsplus[parameter];

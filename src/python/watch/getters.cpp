@@ -2,11 +2,7 @@
 // methodcaller, and what Python functions return to C code that called them.
 #include "call.h"
 
-#include <opcode.h>
-
 #include <algorithm>
-
-#include "opcodes.h"
 
 namespace fulgurite::python::watching {
 namespace {
@@ -144,18 +140,18 @@ bool Call::passes_items_to_python() const {
 void on_result_for_c(Recording& recording, const Frame& caller, const Frame& frame,
                      PyObject* result) {
   if (is_simple(result) || is_tensor(result)) return;
-  const auto [opcode, argument] = decode(caller.frame);
-  if (opcode == CONTAINS_OP || opcode == COMPARE_OP) {
+  const Operation operation = caller.running.operation;
+  if (operation == Operation::ContainsOp || operation == Operation::CompareOp) {
     return recording.read_all(result, /*deep=*/true);
   }
-  if (opcode == FOR_ITER) {
+  if (operation == Operation::ForIter) {
     // What a generator yields is an item, given to the program.
     if (frame.frame->owner == FRAME_OWNED_BY_GENERATOR || !caller.iterator) return;
     const std::string_view type = Py_TYPE(caller.iterator)->tp_name;
     if (type != "filter" && !type.starts_with("itertools.")) return;
     return recording.read_all(result, /*deep=*/type == "itertools.groupby");
   }
-  if (caller.pending != CALL || !caller.callee) return;
+  if (caller.pending != Pending::Call || !caller.callee) return;
   switch (find_callee(caller.callee.get()).callee) {
     case Callee::Deep:
     case Callee::Format:

@@ -1,8 +1,7 @@
 // What each instruction is about to read and write, seen just before it runs.
 //
-// At an opcode event `localsplus[stacktop - 1]` is the top of the stack. Results are not there yet;
-// where one matters (C calls, iteration) the frame is marked pending and the next event looks at
-// it.
+// `frame.top[-1]` is the top of the stack. Results are not there yet; where one matters (C calls,
+// iteration) the frame is marked pending and the next event looks at it.
 #include "internals.h"
 
 #include <array>
@@ -10,7 +9,6 @@
 
 #include "callees.h"
 #include "events.h"
-#include "opcodes.h"
 
 namespace fulgurite::python::watching {
 namespace {
@@ -18,32 +16,30 @@ namespace {
 std::string type_text(PyObject* object) { return Py_TYPE(object)->tp_name; }
 
 void look_at_result(Recording& r, Frame& frame) {
-  int pending = frame.pending;
-  frame.pending = 0;
-  _PyInterpreterFrame* f = frame.frame;
+  const Pending pending = std::exchange(frame.pending, Pending::Nothing);
   PyRef callee = std::exchange(frame.callee, PyRef());
   PyRef arguments = std::exchange(frame.arguments, PyRef());
   const bool function_call = std::exchange(frame.function_call, false);
-  if (f->stacktop <= f->f_code->co_nlocalsplus) return;
-  PyObject* result = f->localsplus[f->stacktop - 1];
+  if (frame.top <= stack_of(frame.frame)) return;
+  PyObject* result = frame.top[-1];
   if (!result) return;
   if (function_call) {
     const std::string why = r.functions.end(result);
     if (!why.empty()) r.refuse(why);
   }
   switch (pending) {
-    case kPendingQuery:
+    case Pending::Query:
       return r.read_call_result(callee.get(), arguments.get(), result);
-    case CALL:
+    case Pending::Call:
       if (PyWeakref_CheckRef(result)) return r.know(result, kNoParent);  // references are shared
       if (callee && Py_TYPE(callee.get()) == known_types().lru_cache) {
         return r.know(result, kNoParent);  // of an audited cache, else the call was refused
       }
       if (r.has_origin(result)) return;
       return r.require_origin(result, "a call of " + describe_object(callee.get()));
-    case FOR_ITER:
+    case Pending::Iterator:
       return r.require_origin(result, "an iterator");
-    case LOAD_ATTR:
+    case Pending::Attribute:
       return r.require_origin(result, "an attribute");
     default:
       return r.require_origin(result, "an item");
@@ -53,165 +49,171 @@ void look_at_result(Recording& r, Frame& frame) {
 class Step {
  public:
   Step(Recording& recording, Frame& frame)
-      : r_(recording), frame_(frame), f_(frame.frame), top_(f_->localsplus + f_->stacktop) {}
+      : r_(recording),
+        frame_(frame),
+        f_(frame.frame),
+        top_(frame.top),
+        operation_(frame.running.operation),
+        argument_(frame.running.argument) {}
 
   void run() {
-    auto [opcode, argument] = decode(f_);
-    argument_ = argument;
-    opcode_ = opcode;
-    if (r_.numbers.any()) number_instruction(r_, frame_, opcode, argument, top_);
-    switch (opcode) {
-      case LOAD_GLOBAL: {
-        PyObject* name = PyTuple_GET_ITEM(f_->f_code->co_names, argument >> 1);
-        if (!r_.read_dict(f_->f_globals, name)) r_.read_dict(f_->f_builtins, name);
+    using enum Operation;
+    if (r_.numbers.any()) number_instruction(r_, frame_);
+    switch (operation_) {
+      case Moves:
+      case UsesTop:
+      case Resume:
+      case BuildString:
         return;
-      }
-      case LOAD_NAME:
-        return load_name();
-      case LOAD_DEREF:
-      case LOAD_CLASSDEREF:
-        if (PyObject* cell = f_->localsplus[argument]; cell && PyCell_Check(cell)) {
+      case Unknown:
+        return r_.refuse("runs an instruction that the watcher does not know");
+      case LoadGlobal:
+        if (!r_.read_dict(f_->f_globals, name())) r_.read_dict(f_->f_builtins, name());
+        return;
+      case LoadName:
+        return load_name(f_->f_locals);
+      case LoadFromDictOrGlobals:
+        return load_name(peek(1));
+      case LoadFromDictOrDeref:
+        if (PyDict_Check(peek(1)) && r_.read_dict(peek(1), local_name())) return;
+        [[fallthrough]];
+      case LoadDeref:
+        if (PyObject* cell = f_->localsplus[argument_]; cell && PyCell_Check(cell)) {
           r_.read_cell(cell, local_name());
         }
         return;
-      case LOAD_ATTR:
-        frame_.pending = LOAD_ATTR;
+      case LoadAttr:
+        frame_.pending = Pending::Attribute;
         [[fallthrough]];
-      case LOAD_METHOD:
-      case IMPORT_FROM:
+      case LoadMethod:
+      case ImportFrom:
         return r_.read_attribute(peek(1), name());
-      case LOAD_CONST:
-        if (PyObject* constant = PyTuple_GET_ITEM(f_->f_code->co_consts, argument);
+      case LoadSuperAttr:
+        frame_.pending = Pending::Attribute;
+        [[fallthrough]];
+      case LoadSuperMethod:
+        return super_attribute();
+      case LoadConst:
+      case ReturnConst:
+        if (PyObject* constant = PyTuple_GET_ITEM(code_of(f_)->co_consts, argument_);
             !is_simple(constant)) {
           r_.know(constant, kNoParent);
         }
         return;
-      case IMPORT_NAME:
+      case ImportName:
         return import_name();
-      case IMPORT_STAR:
+      case ImportStar:
         return r_.refuse("imports all names of a module");
-      case BINARY_SUBSCR:
-        return subscript();
-      case CONTAINS_OP:
+      case BinarySubscr:
+        return subscript(peek(2), peek(1));
+      case BinarySlice:
+        return subscript(peek(3), slice_on_top().get());
+      case ContainsOp:
         return contains();
-      case COMPARE_OP:
+      case CompareOp:
         return compare();
-      case IS_OP:
+      case IsOp:
         if (is_replaceable(peek(1)) && is_replaceable(peek(2)) && !frame_.copies) {
           r_.refuse("compares two values by identity (`is`)");
         }
         return identity(peek(1), peek(2));
-      case BINARY_OP:
+      case BinaryOp:
         return binary();
-      case UNARY_POSITIVE:
-      case UNARY_NEGATIVE:
-      case UNARY_INVERT:
+      case UnaryPositive:
+      case UnaryNegative:
+      case UnaryInvert:
         return unary();
-      case POP_JUMP_FORWARD_IF_FALSE:
-      case POP_JUMP_FORWARD_IF_TRUE:
-      case POP_JUMP_BACKWARD_IF_FALSE:
-      case POP_JUMP_BACKWARD_IF_TRUE:
-      case JUMP_IF_TRUE_OR_POP:
-      case JUMP_IF_FALSE_OR_POP:
-      case UNARY_NOT:
+      case Truth:
         return truth(peek(1));
-      case GET_ITER:
-      case GET_YIELD_FROM_ITER:
+      case GetIter:
         return get_iterator();
-      case FOR_ITER:
-        frame_.pending = FOR_ITER;
+      case ForIter:
+        frame_.pending = Pending::Iterator;
         frame_.iterator = peek(1);
         return advance(peek(1));
-      case SEND:
+      case Send:
         return advance(peek(2));
-      case GET_AWAITABLE:
-      case GET_AITER:
-      case GET_ANEXT:
+      case GetAwaitable:
         r_.read_protocol(Py_TYPE(peek(1)));
         return;
-      case UNPACK_SEQUENCE:
-      case UNPACK_EX:
-      case LIST_EXTEND:
-      case SET_UPDATE:
-      case DICT_UPDATE:
-      case DICT_MERGE:
-      case LIST_TO_TUPLE:
+      case Unpack:
+      case Extend:
+      case Update:
+      case Merge:
+      case ListToTuple:
         return take_all(peek(1));
-      case MATCH_SEQUENCE:
-      case MATCH_MAPPING:  // which registering a class with an abstract one decides
+      case MatchContainer:  // which registering a class with an abstract one decides
         if (is_heap_type(Py_TYPE(peek(1)))) r_.read_abc_token();
         return take_all(peek(1));
-      case GET_LEN:
+      case GetLen:
         return r_.read_length(peek(1));
-      case MATCH_KEYS:
+      case MatchKeys:
         r_.read_type_of(peek(2));
         return r_.read_all(peek(2));
-      case MATCH_CLASS:
+      case MatchClass:
         return match_class();
-      case CHECK_EXC_MATCH:
-      case CHECK_EG_MATCH:
+      case CheckExcMatch:
+      case CheckEgMatch:
         return r_.read_mro(Py_TYPE(peek(2)));
-      case LOAD_BUILD_CLASS:
+      case LoadBuildClass:
         r_.read_dict(f_->f_builtins, names().build_class);
         return;
-      case BUILD_SET:
-        for (int i = 1; i <= argument; ++i) r_.read_key(peek(i));
+      case BuildSet:
+        for (int i = 1; i <= argument_; ++i) r_.read_key(peek(i));
         return;
-      case BUILD_MAP:
-        for (int i = 1; i <= argument; ++i) r_.read_key(peek(2 * i));
+      case BuildMap:
+        for (int i = 1; i <= argument_; ++i) r_.read_key(peek(2 * i));
         return;
-      case SET_ADD:
+      case SetAdd:
         return r_.read_key(peek(1));
-      case MAP_ADD:
+      case MapAdd:
         return r_.read_key(peek(2));
-      case FORMAT_VALUE:
-        return format(argument & 4 ? peek(2) : peek(1));
-      case BEFORE_WITH:
-      case BEFORE_ASYNC_WITH:
+      case FormatValue:
+        return format(argument_ & 4 ? peek(2) : peek(1));
+      case BeforeWith:
+      case BeforeAsyncWith:
         return enter_context(peek(1));
-      case KW_NAMES:
-        frame_.keyword_names = PyTuple_GET_ITEM(f_->f_code->co_consts, argument);
+      case KwNames:
+        frame_.keyword_names = PyTuple_GET_ITEM(code_of(f_)->co_consts, argument_);
         return;
-      case CALL:
+      case Operation::Call:
         return call();
-      case CALL_FUNCTION_EX:
+      case CallFunctionEx:
         return call_with_collections();
-      case STORE_ATTR:
+      case StoreAttr:
         return r_.write_attribute(peek(1), name(), peek(2));
-      case DELETE_ATTR:
+      case DeleteAttr:
         return r_.write_attribute(peek(1), name(), nullptr);
-      case STORE_GLOBAL:
+      case StoreGlobal:
         return r_.write_global(f_->f_globals, name(), peek(1));
-      case DELETE_GLOBAL:
+      case DeleteGlobal:
         return r_.write_global(f_->f_globals, name(), nullptr);
-      case STORE_NAME:
+      case StoreName:
         if (f_->f_locals) r_.write_global(f_->f_locals, name(), peek(1));
         return;
-      case DELETE_NAME:
+      case DeleteName:
         if (f_->f_locals) r_.write_global(f_->f_locals, name(), nullptr);
         return;
-      case STORE_DEREF:
-      case DELETE_DEREF:
-        if (PyObject* cell = f_->localsplus[argument]; cell && PyCell_Check(cell)) {
-          r_.write_cell(cell, local_name(), opcode == STORE_DEREF ? peek(1) : nullptr);
+      case StoreDeref:
+      case DeleteDeref:
+        if (PyObject* cell = f_->localsplus[argument_]; cell && PyCell_Check(cell)) {
+          r_.write_cell(cell, local_name(), operation_ == StoreDeref ? peek(1) : nullptr);
         }
         return;
-      case STORE_SUBSCR:
+      case StoreSubscr:
         return store_item(peek(2), peek(1), peek(3));
-      case DELETE_SUBSCR:
+      case DeleteSubscr:
         return store_item(peek(2), peek(1), nullptr);
-      default:
-        return;
+      case StoreSlice:
+        return store_item(peek(3), slice_on_top().get(), peek(4));
     }
   }
 
-  int opcode() const { return opcode_; }
-
  private:
   PyObject* peek(int depth) const { return top_[-depth]; }
-  PyObject* name() const { return PyTuple_GET_ITEM(f_->f_code->co_names, argument_); }
+  PyObject* name() const { return PyTuple_GET_ITEM(code_of(f_)->co_names, argument_); }
   PyObject* local_name() const {
-    return PyTuple_GET_ITEM(f_->f_code->co_localsplusnames, argument_);
+    return PyTuple_GET_ITEM(code_of(f_)->co_localsplusnames, argument_);
   }
 
   // A tensor: what happens is an operator, unless the hooks of its class say otherwise.
@@ -221,9 +223,9 @@ class Step {
     return true;
   }
 
-  void load_name() {
+  void load_name(PyObject* scope) {
     PyObject* found = nullptr;
-    if (f_->f_locals && PyDict_Check(f_->f_locals)) found = r_.read_dict(f_->f_locals, name());
+    if (scope && PyDict_Check(scope)) found = r_.read_dict(scope, name());
     if (!found) found = r_.read_dict(f_->f_globals, name());
     if (!found) r_.read_dict(f_->f_builtins, name());
   }
@@ -267,11 +269,23 @@ class Step {
     }
   }
 
-  void subscript() {
-    PyObject* container = behind_proxy(peek(2));
-    PyObject* key = peek(1);
+  // `super().name`, which makes no object.
+  void super_attribute() {
+    PyObject* start = peek(2);
+    PyObject* object = peek(1);
+    if (peek(3) != reinterpret_cast<PyObject*>(&PySuper_Type) || !PyType_Check(start))
+      return r_.refuse("looks up an attribute by a super() that is not Python's");
+    if (!PyType_Check(object)) r_.read_type_of(object);
+    r_.read_inherited(reinterpret_cast<PyTypeObject*>(start), object, name());
+  }
+
+  // What `[start:stop]` asks for.
+  PyRef slice_on_top() const { return PyRef::steal(PySlice_New(peek(2), peek(1), nullptr)); }
+
+  void subscript(PyObject* container, PyObject* key) {
+    container = behind_proxy(container);
     PyTypeObject* type = Py_TYPE(container);
-    frame_.pending = BINARY_SUBSCR;
+    frame_.pending = Pending::Item;
     if (takes_over(container, {names().getitem})) return;
     if (PyTuple_Check(container) && !is_heap_type(type)) return;  // structseqs included
     r_.read_type(type, names().getitem);
@@ -361,10 +375,10 @@ class Step {
   void unary() {
     PyObject* operand = peek(1);
     require_audited_type(operand);
-    const char* name = opcode_ == UNARY_NEGATIVE   ? "__neg__"
-                       : opcode_ == UNARY_POSITIVE ? "__pos__"
-                                                   : "__invert__";
-    r_.read_type(Py_TYPE(operand), name);
+    const char* method = operation_ == Operation::UnaryNegative   ? "__neg__"
+                         : operation_ == Operation::UnaryPositive ? "__pos__"
+                                                                  : "__invert__";
+    r_.read_type(Py_TYPE(operand), method);
     r_.read_type_of(operand);
   }
 
@@ -589,19 +603,18 @@ class Step {
   Frame& frame_;
   _PyInterpreterFrame* f_;
   PyObject** top_;
-  int argument_ = 0;
-  int opcode_ = 0;
+  Operation operation_;
+  int argument_;
 };
 
 }  // namespace
 
 void on_instruction(Recording& recording, Frame& frame) {
   recording.given = {};
-  if (frame.pending) look_at_result(recording, frame);
+  if (frame.pending != Pending::Nothing) look_at_result(recording, frame);
   if (frame.number_step) number_result(recording, frame);
-  Step step(recording, frame);
-  step.run();
-  recording.follow_number_reads(frame, step.opcode());
+  Step(recording, frame).run();
+  recording.follow_number_reads(frame);
 }
 
 }  // namespace fulgurite::python::watching

@@ -26,14 +26,13 @@ bool calls_module(PyCodeObject* code) {
 }
 
 const Part* part_of(const _PyInterpreterFrame* frame) {
-  PyCodeObject* code = frame->f_code;
-  if (frame->owner != FRAME_OWNED_BY_THREAD || frame->prev_instr != _PyCode_CODE(code) - 1)
-    return nullptr;
+  PyCodeObject* code = watching::code_of(frame);
+  if (frame->owner != FRAME_OWNED_BY_THREAD || watching::has_begun(frame)) return nullptr;
   const bool module = calls_module(code);
   for (const Part& part : *current) {
     PyObject* callable = part.callable.get();
     if (PyFunction_Check(callable)) {
-      if (callable == reinterpret_cast<PyObject*>(frame->f_func)) return &part;
+      if (callable == watching::function_of(frame)) return &part;
     } else if (module && frame->localsplus[0] == callable) {
       return &part;
     }
@@ -43,7 +42,7 @@ const Part* part_of(const _PyInterpreterFrame* frame) {
 
 // Calls the substitute with the arguments that the frame has been given.
 PyObject* call_substitute(const Part& part, const _PyInterpreterFrame* frame) {
-  PyCodeObject* code = frame->f_code;
+  PyCodeObject* code = watching::code_of(frame);
   const bool bound = !PyFunction_Check(part.callable.get());  // `self` is part of the callable
   PyRef positional = PyRef::steal(PyList_New(0));
   PyRef keywords = PyRef::steal(PyDict_New());
@@ -70,14 +69,41 @@ PyObject* call_substitute(const Part& part, const _PyInterpreterFrame* frame) {
                        PyDict_GET_SIZE(keywords.get()) > 0 ? keywords.get() : nullptr);
 }
 
-// The caller clears the frame, whether it ran or not.
+#if PY_VERSION_HEX >= 0x030C0000
+// What runs a frame also ends it, from 3.12 on. This one never ran.
+void clear_frame(PyThreadState* thread, _PyInterpreterFrame* frame) {
+  for (int i = 0; i < frame->stacktop; ++i) Py_XDECREF(frame->localsplus[i]);
+  Py_XDECREF(frame->f_locals);
+  Py_DECREF(frame->f_funcobj);
+  Py_DECREF(frame->f_code);
+  auto** base = reinterpret_cast<PyObject**>(frame);
+  _PyStackChunk* chunk = thread->datastack_chunk;
+  if (base != &chunk->data[0]) {
+    thread->datastack_top = base;
+    return;
+  }
+  _PyStackChunk* previous_chunk = chunk->previous;
+  thread->datastack_top = &previous_chunk->data[previous_chunk->top];
+  thread->datastack_chunk = previous_chunk;
+  PyObjectArenaAllocator arena;
+  PyObject_GetArenaAllocator(&arena);
+  arena.free(arena.ctx, chunk, chunk->size);
+  thread->datastack_limit =
+      reinterpret_cast<PyObject**>(reinterpret_cast<char*>(previous_chunk) + previous_chunk->size);
+}
+#else
+void clear_frame(PyThreadState*, _PyInterpreterFrame*) {}  // the caller does
+#endif
+
 PyObject* evaluate(PyThreadState* thread, _PyInterpreterFrame* frame, int throwing) {
   if (current == nullptr || throwing != 0) return previous(thread, frame, throwing);
   const Part* part = part_of(frame);
   if (part == nullptr) return previous(thread, frame, throwing);
   const Part kept = *part;
   InterceptScope none(nullptr);  // inside, the part is on its own
-  return call_substitute(kept, frame);
+  PyObject* result = call_substitute(kept, frame);
+  clear_frame(thread, frame);
+  return result;
 }
 
 }  // namespace

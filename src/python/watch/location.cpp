@@ -5,12 +5,10 @@
 
 #include <string_view>
 
-#include "recording.h"
+#include "events.h"
 
 namespace fulgurite::python {
 namespace watching {
-
-const Recording* active_recording();  // watch.cpp
 
 namespace {
 
@@ -37,11 +35,9 @@ std::string_view ascii(PyObject* text) {
 }
 
 SourceLocation location_of(_PyInterpreterFrame* frame) {
-  PyCodeObject* code = frame->f_code;
+  PyCodeObject* code = code_of(frame);
   std::string_view file = ascii(code->co_filename);
-  int offset = static_cast<int>(frame->prev_instr - _PyCode_CODE(code)) *
-               static_cast<int>(sizeof(_Py_CODEUNIT));
-  return {file.empty() ? "<file>" : std::string(file), PyCode_Addr2Line(code, offset)};
+  return {file.empty() ? "<file>" : std::string(file), PyCode_Addr2Line(code, offset_of(frame))};
 }
 
 bool is_module_instance(PyObject* object) {
@@ -69,14 +65,14 @@ SourceLocation current_location(std::string* module_path) {
   using namespace watching;
   if (module_path) module_path->clear();
   PyThreadState* thread = PyGILState_GetThisThreadState();
-  if (!thread || !thread->cframe) return {"<native>", 0};
+  if (!thread) return {"<native>", 0};
   _PyInterpreterFrame* innermost = nullptr;
   _PyInterpreterFrame* user = nullptr;
   bool want_module = module_path != nullptr;
-  for (_PyInterpreterFrame* f = thread->cframe->current_frame; f; f = f->previous) {
+  for (_PyInterpreterFrame* f = innermost_frame(thread); f; f = f->previous) {
     if (_PyFrame_IsIncomplete(f)) continue;
     if (!innermost) innermost = f;
-    if (want_module && f->f_code->co_argcount > 0 && is_module_instance(f->localsplus[0])) {
+    if (want_module && code_of(f)->co_argcount > 0 && is_module_instance(f->localsplus[0])) {
       PyObject* module = f->localsplus[0];
       const Recording* recording = active_recording();
       if (recording && recording->is_known(module) && PyGILState_Check()) {
@@ -86,7 +82,7 @@ SourceLocation current_location(std::string* module_path) {
       }
       want_module = false;
     }
-    std::string_view file = ascii(f->f_code->co_filename);
+    std::string_view file = ascii(code_of(f)->co_filename);
     if (!user && !is_library_file(file)) user = f;
     if (user && !want_module) break;
   }

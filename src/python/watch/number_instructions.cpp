@@ -1,8 +1,9 @@
 // What each instruction does with numbers that vary (numbers.h), before it runs.
 #include "internals.h"
 
+#include <opcode.h>
+
 #include "numbers.h"
-#include "opcodes.h"
 #include "recording.h"
 
 namespace fulgurite::python::watching {
@@ -84,14 +85,14 @@ void binary(Recording& r, Frame& frame, int operation, PyObject* left, PyObject*
   if (!lists) n.fix(nodes);
 }
 
-void unary(Recording& r, Frame& frame, int opcode, PyObject* object) {
+void unary(Recording& r, Frame& frame, bool invert, PyObject* object) {
   NumberWatch& n = r.numbers;
   const int node = n.find(object);
   if (node < 0) return;
   NumberStep step{NumberStep::Kind::Calculate, {}};
   const bool is_float = PyFloat_CheckExact(object);
-  if (opcode == UNARY_INVERT && is_float) return n.fix({node});  // raises
-  step.what = opcode == UNARY_INVERT ? "int_invert" : is_float ? "float_neg" : "int_neg";
+  if (invert && is_float) return n.fix({node});  // raises
+  step.what = invert ? "int_invert" : is_float ? "float_neg" : "int_neg";
   step.nodes = {node};
   expect(frame, std::move(step));
 }
@@ -118,7 +119,7 @@ void truth(Recording& r, PyObject* object) {
   if (node < 0) return;
   const bool is_float = PyFloat_CheckExact(object);
   PyRef zero = PyRef::steal(is_float ? PyFloat_FromDouble(0) : PyLong_FromLong(0));
-  const bool is_zero = is_float ? PyFloat_AS_DOUBLE(object) == 0 : Py_SIZE(object) == 0;
+  const bool is_zero = is_float ? PyFloat_AS_DOUBLE(object) == 0 : _PyLong_Sign(object) == 0;
   if (!n.sink()->decide(is_float ? "float_eq" : "int_eq", node, n.sink()->constant(zero.get()),
                         is_zero))
     n.sink()->fix(node);
@@ -138,7 +139,7 @@ void share(Recording& r, PyObject** top, int depth) {
 }
 
 void fix_top(Recording& r, Frame& frame, PyObject** top, int count) {
-  PyObject** bottom = frame.frame->localsplus + frame.frame->f_code->co_nlocalsplus;
+  PyObject** bottom = stack_of(frame.frame);
   for (int i = 1; i <= count && top - i >= bottom; ++i) r.numbers.fix_in(top[-i]);
 }
 
@@ -176,133 +177,107 @@ void fix_text(Recording& r, PyObject* object) {
 
 }  // namespace
 
-void number_instruction(Recording& r, Frame& frame, int opcode, int argument, PyObject** top) {
+void number_instruction(Recording& r, Frame& frame) {
+  using enum Operation;
   NumberWatch& n = r.numbers;
+  PyObject** top = frame.top;
+  const auto [operation, argument] = frame.running;
   auto peek = [&](int depth) { return top[-depth]; };
-  switch (opcode) {
-    case BINARY_OP:
+  switch (operation) {
+    case BinaryOp:
       return binary(r, frame, argument, peek(2), peek(1));
-    case UNARY_NEGATIVE:
-    case UNARY_INVERT:
-      return unary(r, frame, opcode, peek(1));
-    case COMPARE_OP:
+    case UnaryNegative:
+    case UnaryInvert:
+      return unary(r, frame, operation == UnaryInvert, peek(1));
+    case CompareOp:
       return compare(r, frame, argument, peek(2), peek(1));
-    case POP_JUMP_FORWARD_IF_FALSE:
-    case POP_JUMP_FORWARD_IF_TRUE:
-    case POP_JUMP_BACKWARD_IF_FALSE:
-    case POP_JUMP_BACKWARD_IF_TRUE:
-    case JUMP_IF_TRUE_OR_POP:
-    case JUMP_IF_FALSE_OR_POP:
-    case UNARY_NOT:
+    case Truth:
       fix_text(r, peek(1));
       return truth(r, peek(1));
-    case FORMAT_VALUE:
+    case FormatValue:
       return format(r, frame, argument, top);
-    case BUILD_STRING:
+    case BuildString:
       return build_string(r, frame, argument, top);
-    case LIST_EXTEND:
-    case UNPACK_SEQUENCE:
-    case UNPACK_EX:
-    case GET_LEN:
+    case Extend:
+    case Unpack:
+    case GetLen:
       return fix_text(r, peek(1));
-    case CALL_FUNCTION_EX:
+    case CallFunctionEx:
       return fix_text(r, peek(1 + (argument & 1)));
-    case BINARY_SUBSCR:
+    case BinarySubscr:
       fix_text(r, peek(2));
       return n.fix_in(peek(1));  // the key
-    case STORE_SUBSCR:
+    case BinarySlice:
+      fix_text(r, peek(3));
+      n.fix_in(peek(2));
+      return n.fix_in(peek(1));
+    case StoreSubscr:
       n.fix_in(peek(1));
       if (!PyDict_Check(peek(2)) && !PyList_Check(peek(2))) n.fix_in(peek(3));
       return;
-    case STORE_ATTR:
+    case StoreSlice:
+      n.fix_in(peek(1));
+      n.fix_in(peek(2));
+      if (!PyList_Check(peek(3))) n.fix_in(peek(4));
+      return;
+    case StoreAttr:
       if (is_tensor(peek(1))) n.fix_in(peek(2));
       return;
-    case LOAD_ATTR:
-    case LOAD_METHOD:
+    case LoadAttr:
+    case LoadMethod:
+    case LoadSuperAttr:
+    case LoadSuperMethod:
       if (const int node = n.find(peek(1)); node >= 0) n.sink()->fix(node);
       return;
-    case GET_ITER:
-    case GET_YIELD_FROM_ITER: {
+    case GetIter: {
       fix_text(r, peek(1));
       NumberStep step{NumberStep::Kind::Carry, {}};
       n.collect(peek(1), step.nodes);
       if (!step.nodes.empty()) expect(frame, std::move(step));
       return;
     }
-    case IS_OP:
+    case IsOp:
       share(r, top, 1);
       return share(r, top, 2);
-    case CONTAINS_OP:
+    case ContainsOp:
       n.fix_in(peek(2));
       if (!PyDict_Check(peek(1))) n.fix_in(peek(1));  // whose items are compared
       return;
-    case BUILD_MAP:
+    case BuildMap:
       for (int i = 0; i < argument; ++i) n.fix_in(peek(2 * i + 2));
       return;
-    case MAP_ADD:
+    case MapAdd:
       return n.fix_in(peek(2));
-    case BUILD_SET:
+    case BuildSet:
       return fix_top(r, frame, top, argument);
     // These only move what is on the stack; calls are looked at where they are modelled.
-    case CALL:
-    case PRECALL:
-    case KW_NAMES:
-    case NOP:
-    case RESUME:
-    case CACHE:
-    case POP_TOP:
-    case PUSH_NULL:
-    case COPY:
-    case SWAP:
-    case LOAD_FAST:
-    case STORE_FAST:
-    case STORE_DEREF:
-    case STORE_GLOBAL:
-    case STORE_NAME:
-    case DELETE_FAST:
-    case LOAD_CONST:
-    case LOAD_GLOBAL:
-    case LOAD_NAME:
-    case LOAD_DEREF:
-    case LOAD_CLASSDEREF:
-    case LOAD_CLOSURE:
-    case DELETE_DEREF:
-    case DELETE_ATTR:
-    case MAKE_CELL:
-    case MAKE_FUNCTION:
-    case COPY_FREE_VARS:
-    case LOAD_BUILD_CLASS:
-    case LOAD_ASSERTION_ERROR:
-    case BUILD_TUPLE:
-    case BUILD_LIST:
-    case BUILD_CONST_KEY_MAP:
-    case BUILD_SLICE:
-    case LIST_APPEND:
-    case LIST_TO_TUPLE:
-    case DICT_MERGE:
-    case DICT_UPDATE:
-    case FOR_ITER:
-    case SEND:
-    case YIELD_VALUE:
-    case RETURN_VALUE:
-    case RETURN_GENERATOR:
-    case JUMP_FORWARD:
-    case JUMP_BACKWARD:
-    case JUMP_BACKWARD_NO_INTERRUPT:
-    case POP_JUMP_FORWARD_IF_NONE:
-    case POP_JUMP_FORWARD_IF_NOT_NONE:
-    case POP_JUMP_BACKWARD_IF_NONE:
-    case POP_JUMP_BACKWARD_IF_NOT_NONE:
-    case BEFORE_WITH:
-    case PUSH_EXC_INFO:
-    case POP_EXCEPT:
-    case CHECK_EXC_MATCH:
-    case WITH_EXCEPT_START:
-    case RERAISE:
-    case IMPORT_NAME:
-    case IMPORT_FROM:
+    case Moves:
+    case Resume:
+    case Operation::Call:
+    case KwNames:
+    case LoadConst:
+    case ReturnConst:
+    case LoadGlobal:
+    case LoadName:
+    case LoadDeref:
+    case LoadFromDictOrGlobals:
+    case LoadFromDictOrDeref:
+    case LoadBuildClass:
+    case StoreDeref:
+    case StoreGlobal:
+    case StoreName:
+    case DeleteDeref:
+    case DeleteAttr:
+    case ListToTuple:
+    case Merge:
+    case ForIter:
+    case Send:
+    case BeforeWith:
+    case CheckExcMatch:
+    case ImportName:
+    case ImportFrom:
       return;
-    case UNARY_POSITIVE:
+    case UnaryPositive:
       if (n.find(peek(1)) >= 0 && !PyFloat_CheckExact(peek(1))) n.fix_in(peek(1));
       return;
     default:

@@ -3,12 +3,8 @@
 
 #include "numbers.h"
 
-#include <internal/pycore_long.h>
-
 #include <cmath>
-#include <cstring>
 
-#include "opcodes.h"
 #include "recording.h"
 
 namespace fulgurite::python::watching {
@@ -24,13 +20,7 @@ bool is_number_object(PyObject* object) {
 PyRef fresh_number(PyObject* number) {
   if (PyFloat_CheckExact(number))
     return PyRef::steal(PyFloat_FromDouble(PyFloat_AS_DOUBLE(number)));
-  auto* from = reinterpret_cast<PyLongObject*>(number);
-  const Py_ssize_t digits = Py_ABS(Py_SIZE(number));
-  PyLongObject* made = _PyLong_New(digits);
-  if (made == nullptr) return {};
-  std::memcpy(made->ob_digit, from->ob_digit, sizeof(digit) * static_cast<size_t>(digits));
-  Py_SET_SIZE(made, Py_SIZE(number));
-  return PyRef::steal(reinterpret_cast<PyObject*>(made));
+  return PyRef::steal(copy_of_int(number));
 }
 
 int NumberWatch::find(PyObject* object) const {
@@ -144,20 +134,19 @@ void number_return(Recording& r, PyObject* value) {
   if (value == nullptr || r.frames.size() < 2 || !n.holds(value)) return;
   const Frame& returning = r.frames.back();
   const Frame& caller = r.frames[r.frames.size() - 2];
-  if (!returning.frame->is_entry || caller.muted) return;
+  if (!is_called_by_c(returning.frame) || caller.muted) return;
   bool direct = !caller.callee;
   if (direct) {
-    switch (general_opcode(_Py_OPCODE(*caller.frame->prev_instr))) {
-      case CALL:
-      case CALL_FUNCTION_EX:
-      case LOAD_ATTR:
-      case BINARY_SUBSCR:
-      case BEFORE_WITH:
+    switch (caller.running.operation) {
+      case Operation::Call:
+      case Operation::CallFunctionEx:
+      case Operation::LoadAttr:
+      case Operation::BinarySubscr:
+      case Operation::BeforeWith:
         break;
-      case FOR_ITER:
-      case SEND: {
-        const int depth = general_opcode(_Py_OPCODE(*caller.frame->prev_instr)) == FOR_ITER ? 1 : 2;
-        PyObject* iterator = caller.frame->localsplus[caller.frame->stacktop - depth];
+      case Operation::ForIter:
+      case Operation::Send: {
+        PyObject* iterator = caller.top[caller.running.operation == Operation::ForIter ? -1 : -2];
         direct = returning.frame->owner == FRAME_OWNED_BY_GENERATOR &&
                  reinterpret_cast<PyObject*>(_PyFrame_GetGenerator(returning.frame)) == iterator;
         break;
@@ -237,9 +226,8 @@ void replace_in_tuple(NumberWatch& n, PyObject*& place, const std::vector<int>& 
 void number_result(Recording& r, Frame& frame) {
   std::unique_ptr<NumberStep> step = std::move(frame.number_step);
   NumberWatch& n = r.numbers;
-  _PyInterpreterFrame* f = frame.frame;
-  PyObject** place = f->localsplus + f->stacktop - 1;
-  PyObject* result = f->stacktop > f->f_code->co_nlocalsplus ? *place : nullptr;
+  PyObject** place = frame.top - 1;
+  PyObject* result = frame.top > stack_of(frame.frame) ? *place : nullptr;
   // Puts a fresh object in the place of one that others may have.
   auto replace = [&](int node) {
     PyRef fresh = fresh_number(result);

@@ -98,7 +98,7 @@ PyRef fresh_number(PyObject* number);
 PyRef fresh_text(PyObject* text);
 
 // Before the instruction runs; `top` is one past the top of the stack. Calls are seen by Call.
-void number_instruction(Recording& r, Frame& frame, int opcode, int argument, PyObject** top);
+void number_instruction(Recording& r, Frame& frame);
 // Before a Python frame returns (or yields) `value`.
 void number_return(Recording& r, PyObject* value);
 // The result of the instruction before is on the stack.

@@ -10,11 +10,11 @@ namespace {
 
 // The module whose nn.Module.__call__ this is, or null.
 PyObject* called_module(const _PyInterpreterFrame* f) {
-  if (f->f_code->co_nlocalsplus == 0) return nullptr;
+  if (code_of(f)->co_nlocalsplus == 0) return nullptr;
   PyObject* self = f->localsplus[0];
   PyTypeObject* module = known_types().module;
   if (!self || !module || !PyType_IsSubtype(Py_TYPE(self), module)) return nullptr;
-  return text_of(f->f_code->co_qualname) == "Module._wrapped_call_impl" ? self : nullptr;
+  return text_of(code_of(f)->co_qualname) == "Module._wrapped_call_impl" ? self : nullptr;
 }
 
 }  // namespace
@@ -26,8 +26,7 @@ void Recording::begin_part(Frame& frame) {
   if (frame.muted || frames.size() < 2 || f->owner != FRAME_OWNED_BY_THREAD) return;
   PyObject* part = called_module(f);
   constexpr int kSuspends = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-  if (!part && frame.user && (f->f_code->co_flags & kSuspends) == 0)
-    part = reinterpret_cast<PyObject*>(f->f_func);
+  if (!part && frame.user && (code_of(f)->co_flags & kSuspends) == 0) part = function_of(f);
   if (part && !is_born(part)) frame.candidate = PyRef::borrow(part);
 }
 

@@ -4,7 +4,6 @@
 #include <string_view>
 #include <utility>
 
-#include "opcodes.h"
 #include "recording.h"
 
 namespace fulgurite::python::watching {
@@ -75,12 +74,14 @@ void Recording::fix_number_reads(size_t from) {
   number_reads_.resize(from);
 }
 
-void Recording::follow_number_reads(Frame& frame, int opcode) {
+void Recording::follow_number_reads(Frame& frame) {
+  using enum Operation;
   if (number_reads_.empty()) return;
-  if (opcode == CONTAINS_OP) return number_reads_.clear();  // that it is there: its type is guarded
-  const bool pushes = opcode == LOAD_ATTR || opcode == BINARY_SUBSCR || opcode == LOAD_GLOBAL ||
-                      opcode == LOAD_NAME || opcode == LOAD_DEREF || opcode == LOAD_CLASSDEREF ||
-                      opcode == CALL;
+  const Operation ran = frame.running.operation;
+  if (ran == ContainsOp) return number_reads_.clear();  // that it is there: its type is guarded
+  const bool pushes = ran == LoadAttr || ran == BinarySubscr || ran == LoadGlobal ||
+                      ran == LoadName || ran == LoadDeref || ran == LoadFromDictOrGlobals ||
+                      ran == LoadFromDictOrDeref || ran == Operation::Call;
   if (number_reads_.size() != 1 || !pushes || frame.number_step) return fix_number_reads(0);
   const Fact& fact = facts_[static_cast<size_t>(number_reads_[0])];
   NumberStep step{NumberStep::Kind::Source, {}};

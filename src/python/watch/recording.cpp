@@ -15,7 +15,7 @@ constexpr size_t kMostRefusals = 50;
 uint64_t version_now() {
   PyRef fresh = PyRef::steal(PyDict_New());
   PyDict_SetItemString(fresh.get(), "x", Py_None);
-  return reinterpret_cast<PyDictObject*>(fresh.get())->ma_version_tag;
+  return version_of(fresh.get());
 }
 
 }  // namespace
@@ -193,10 +193,8 @@ Place Recording::here() const {
   for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
     if (!it->user && it + 1 != frames.rend()) continue;
     const Frame& frame = it->user ? *it : frames.back();
-    PyCodeObject* code = frame.frame->f_code;
-    return {PyRef::borrow(reinterpret_cast<PyObject*>(code)),
-            static_cast<int>(frame.frame->prev_instr - _PyCode_CODE(code)) *
-                static_cast<int>(sizeof(_Py_CODEUNIT))};
+    return {PyRef::borrow(reinterpret_cast<PyObject*>(code_of(frame.frame))),
+            offset_of(frame.frame)};
   }
   return {};
 }
@@ -278,8 +276,8 @@ void Recording::see_dict(PyObject* dict) {
 }
 
 bool Recording::changed_unseen(PyObject* dict) const {
-  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag > base_tag(dict) &&
-         !partly_written_.count(dict) && !all_written_.count(dict) && !rewritten_.count(dict);
+  return version_of(dict) > base_tag(dict) && !partly_written_.count(dict) &&
+         !all_written_.count(dict) && !rewritten_.count(dict);
 }
 
 bool Recording::was_written(PyObject* container, PyObject* key) const {

@@ -22,20 +22,33 @@
 #include "born.h"
 #include "guard_table.h"
 #include "numbers.h"
+#include "operations.h"
 #include "watcher.h"
 
 struct _PyInterpreterFrame;
 
 namespace fulgurite::python::watching {
 
+class CodeMap;
+
+// Whose result the next event in a frame will show.
+enum class Pending : uint8_t { Nothing, Call, Query, Iterator, Attribute, Item };
+
 // A Python frame that is running under watch.
 struct Frame {
   _PyInterpreterFrame* frame = nullptr;
-  int pending = 0;                          // the opcode whose result the next event will show
-  PyRef callee;                             // of a pending CALL
+  // Of CPython 3.12 (listen_monitoring.cpp): the code, where in it the frame is, and whether an
+  // exception was raised there.
+  const CodeMap* map = nullptr;
+  int unit = 0;
+  bool raised = false;
+  Instruction running;       // the last one that began
+  PyObject** top = nullptr;  // of the stack before it: top[-1] is what is on top
+  Pending pending = Pending::Nothing;
+  PyRef callee;                             // of a pending call
   PyRef arguments;                          // of a pending call of an audited query
-  PyObject* iterator = nullptr;             // of a pending FOR_ITER; the stack owns it
-  bool function_call = false;               // the pending CALL applies an autograd.Function
+  PyObject* iterator = nullptr;             // of a pending iteration; the stack owns it
+  bool function_call = false;               // the pending call applies an autograd.Function
   std::unique_ptr<NumberStep> number_step;  // of an instruction with a number that varies
   PyObject* keyword_names = nullptr;
   bool user = false;    // outside torch, fulgurite and the standard library
@@ -108,6 +121,7 @@ class Recording {
   // Which defaults became arguments of a frame of it that begins.
   void read_defaults(PyObject* function, const _PyInterpreterFrame* frame);
   void read_attribute(PyObject* object, PyObject* name, bool generic = false);
+  void read_inherited(PyTypeObject* start, PyObject* object, PyObject* name);
   void read_list_item(PyObject* list, PyObject* index);
   void read_length(PyObject* container);
   void read_contains(PyObject* container, PyObject* key);
@@ -162,7 +176,7 @@ class Recording {
   // --- numbers that vary
   NumberWatch numbers;
   // After an instruction: what it read is followed from the stack on, or fixed.
-  void follow_number_reads(Frame& frame, int opcode);
+  void follow_number_reads(Frame& frame);
 
   // --- custom autograd.Functions
   FunctionWatch functions;
@@ -224,6 +238,7 @@ class Recording {
   void fix_number_reads(size_t from);
   void hand_over_numbers(Observation& out);
   void read_super_attribute(PyObject* super, PyObject* name);
+  void read_after(PyTypeObject* type, PyTypeObject* start, PyObject* name);
   void read_tensor_attribute(PyObject* tensor, PyObject* name);
   bool require_audited_attribute(PyObject* object, PyObject* name, PyObject* descriptor);
   bool read_data_descriptor(PyObject* object, PyObject* name, PyObject* descriptor);

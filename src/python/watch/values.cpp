@@ -108,7 +108,7 @@ bool has_only_safe_keys(PyObject* dict) {
   };
   static Seen seen[64];
   Seen& entry = seen[(reinterpret_cast<uintptr_t>(dict) >> 4) % std::size(seen)];
-  uint64_t tag = reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+  const uint64_t tag = version_of(dict);
   if (entry.dict == dict && entry.tag == tag) return true;
   PyObject *key, *value;
   Py_ssize_t position = 0;
@@ -159,7 +159,9 @@ bool is_ndarray(PyObject* object) {
   return types.ndarray && PyType_IsSubtype(Py_TYPE(object), types.ndarray);
 }
 
-bool is_heap_type(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0; }
+bool is_heap_type(PyTypeObject* type) {
+  return (type->tp_flags & (Py_TPFLAGS_HEAPTYPE | Py_TPFLAGS_IMMUTABLETYPE)) == Py_TPFLAGS_HEAPTYPE;
+}
 
 bool is_value(PyObject* object, int depth) {
   PyTypeObject* type = Py_TYPE(object);

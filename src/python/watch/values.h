@@ -54,6 +54,7 @@ bool is_tensor_type(PyTypeObject* type);
 bool is_ndarray(PyObject* object);
 bool is_value(PyObject* object, int depth = 0);
 bool is_simple(PyObject* object);
+// A class that Python code made or may change. (C code makes some on the heap that nobody can.)
 bool is_heap_type(PyTypeObject* type);
 // Whether hashing `key` and comparing it with a key of the same kind runs builtin code only.
 bool is_safe_key(PyObject* key);

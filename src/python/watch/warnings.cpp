@@ -38,9 +38,11 @@ bool Call::warning_arguments(PyObject*& message, PyObject*& category,
   const size_t positional = a_.size() - std::min(a_.size(), explicit_from_ + named);
   if (positional > 4) return false;
   for (size_t i = 0; i < positional; ++i) given[i] = a_[explicit_from_ + i];
+  bool is_known = true;  // (3.12 has skip_file_prefixes)
   auto set = [&](PyObject* name, PyObject* value) {
-    for (size_t k = 0; k < 4; ++k)
-      if (text_of(name) == names[k]) given[k] = value;
+    const auto k = std::find(std::begin(names), std::end(names), text_of(name)) - names;
+    is_known = is_known && k < 4;
+    if (is_known) given[k] = value;
   };
   for (size_t i = 0; i < named; ++i)
     set(PyTuple_GET_ITEM(arguments_.names, static_cast<Py_ssize_t>(i)),
@@ -50,7 +52,7 @@ bool Call::warning_arguments(PyObject*& message, PyObject*& category,
     Py_ssize_t position = 0;
     while (PyDict_Next(arguments_.keywords, &position, &key, &value)) set(key, value);
   }
-  if (given[0] == nullptr || !PyUnicode_CheckExact(given[0])) return false;
+  if (!is_known || given[0] == nullptr || !PyUnicode_CheckExact(given[0])) return false;
   message = given[0];
   category = given[1] == nullptr || given[1] == Py_None ? PyExc_UserWarning : given[1];
   stacklevel = 1;
@@ -71,23 +73,22 @@ bool Call::warn() {
   Py_ssize_t stacklevel = 1;
   if (name() != "_warnings.warn" || r_.frames.empty() || filters_changed(r_) ||
       !warning_arguments(message, category, stacklevel) ||
-      is_internal(r_.frames.back().frame->f_code))
+      is_internal(code_of(r_.frames.back().frame)))
     return false;
   // The frame that is blamed, or how far it is above the call.
   size_t i = r_.frames.size();
   Py_ssize_t left = stacklevel;
   while (i > 0 && left > 0) {
     --i;
-    if (left == stacklevel || !is_internal(r_.frames[i].frame->f_code)) --left;
+    if (left == stacklevel || !is_internal(code_of(r_.frames[i].frame))) --left;
   }
   PyObject* globals = Py_None;
   PyRef file, line, module;
   if (left == 0) {
     const _PyInterpreterFrame* f = r_.frames[i].frame;
     globals = f->f_globals;
-    file = PyRef::borrow(f->f_code->co_filename);
-    line = PyRef::steal(PyLong_FromLong(PyCode_Addr2Line(
-        f->f_code, _PyInterpreterFrame_LASTI(f) * static_cast<int>(sizeof(_Py_CODEUNIT)))));
+    file = PyRef::borrow(code_of(f)->co_filename);
+    line = PyRef::steal(PyLong_FromLong(PyCode_Addr2Line(code_of(f), offset_of(f))));
     PyObject* own = PyDict_GetItemString(globals, "__name__");
     module = own != nullptr && PyUnicode_Check(own)
                  ? PyRef::borrow(own)

@@ -219,8 +219,11 @@ struct WatchOptions {
 PyObject* watch(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* kwnames,
                 const WatchOptions& options, Observation& out);
 
-// Whether this interpreter can be watched (CPython 3.11).
+// Whether this interpreter can be watched now.
 bool watcher_supported(std::string* why_not);
+
+// Offsets of the instructions of a code object that would refuse a run, whatever they work on.
+std::vector<int> unknown_instructions(PyObject* code);
 
 // Whether a watch is active on this thread.
 bool watching_now();
