@@ -14,6 +14,7 @@
 #include "ir/errors.h"
 #include "ir/stack.h"
 #include "ops/prims.h"
+#include "ops/traits.h"
 #include "ops/shared_memory.h"
 #include "run/below_autograd.h"
 

@@ -131,8 +131,10 @@ bool Shown::will_be_another(int v, const Bind& by) const {
     if (!w.is_silent) return true;
     silent = true;
   }
-  // The caller's tensor keeps this node, with other contents.
-  if (silent && e_.requires_grad(vars_[v].current)) refuse(v, by.op.id());
+  if (!silent || !e_.requires_grad(vars_[v].current)) return false;
+  if (vars_[v].is_eager_view) return true;
+  // The caller's tensor keeps this node, with other contents: an argument's is the one that it had before the call.
+  if (!vars_[v].is_given() || vars_[v].history_changed) refuse(v, by.op.id());
   return false;
 }
 
