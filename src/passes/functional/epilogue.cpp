@@ -185,6 +185,22 @@ void Epilogue::set_grads(const std::vector<ValueId>& grads) {
   }
 }
 
+// The version counter of a tensor moved: it has that of an input, unless there is a .data between.
+void Epilogue::count_for(int v) {
+  while (v >= 0 && !vars_[v].is_given() && !vars_[v].separate_version) v = vars_[v].parent;
+  if (v < 0 || !vars_[v].is_given()) return;
+  if (!vars_[v].separate_version) {
+    ++vars_.storage(vars_[v]).version_bumps;
+    return;
+  }
+  e_.b.add_bind(Bind{prims::bump_version_(),
+                     {Arg(vars_[v].input), Arg(IValue(int64_t{1}))},
+                     {},
+                     -1,
+                     -1,
+                     false});
+}
+
 // A view of what the caller has, which was changed and is not returned: to do that again would make
 // the view again, of a base that may have another geometry by now. Its version counter moved, which
 // the base shares.
@@ -206,8 +222,7 @@ void Epilogue::leave_out_unseen_changes() {
     }
     const bool counts = change.before != change.after &&
                         !ops::cuts_gradient(*ops::view_variant(change.recorded->op));
-    if (counts && !vars_.has_own_version(change.before))
-      ++vars_.storage(vars_[change.before]).version_bumps;
+    if (counts) count_for(change.before);
   }
   seen_.changes = std::move(seen);
 }

@@ -45,6 +45,7 @@ class Epilogue {
   void bump_versions();
   void set_grads(const std::vector<ir::ValueId>& grads);
   void leave_out_unseen_changes();
+  void count_for(int v);
   void change_identities();
   bool is_seen(int v);
   bool is_done_by_leaf(size_t change) const;

@@ -79,7 +79,7 @@ bool Shown::is_older(int v, const Bind* by) const {
 // The variable on whose node that of `v` hangs; -1: none that the program has.
 int Shown::parent_to_autograd(int v, const Bind& by) const {
   const Variable& var = vars_[v];
-  if (var.parent < 0 || var.is_given()) return -1;
+  if (var.parent < 0 || var.is_given()) return var.parent;  // of an input, one that it is a view of
   if (!is_older(v, &by)) return var.parent;
   const int origin = vars_.origin(v);
   if (origin == v) return -1;
@@ -106,6 +106,9 @@ void Shown::check_outputs() const {
 }
 
 void Shown::use(int v, const Bind& by) {
+  if (reshaped_.count(vars_[v].facts.storage) > 0 && vars_[vars_.origin(v)].is_given() &&
+      e_.requires_grad(vars_[v].current))
+    refuse(v, by.op.id());
   std::vector<int> shown;  // from `v` up
   for (int i = v; i >= 0; i = parent_to_autograd(i, by))
     if (is_shown(i) && !will_be_another(i, by)) shown.push_back(i);
