@@ -148,8 +148,8 @@ int Recorder::read_number(Mark since, const IValue& value) {
   return r.numbers.read(value, found, expectation);
 }
 
-// Inference mode is run as without gradients; what it made becomes a tensor of inference mode where it leaves the
-// function.
+// Inference mode is run as without gradients; what it made becomes a tensor of inference mode where
+// it leaves the function.
 void Recorder::Impl::leave_inference(const std::vector<at::Tensor>& outputs,
                                      std::vector<ValueId>& ids) {
   std::unordered_map<ValueId, ValueId> outside;
@@ -161,7 +161,8 @@ void Recorder::Impl::leave_inference(const std::vector<at::Tensor>& outputs,
     if (!t.is_inference() || counts) {
       if (t.is_inference() || in_inference.count(facts[ids[i]].producer) > 0)
         refuse("FG-132",
-               "a view made, or a tensor written, in inference mode leaves the function and is no tensor of it");
+               "a view made, or a tensor written, in inference mode leaves the function and is no "
+               "tensor of it");
       continue;
     }
     if (t.requires_grad())
@@ -170,7 +171,8 @@ void Recorder::Impl::leave_inference(const std::vector<at::Tensor>& outputs,
     if (is_new) {
       const auto index = static_cast<int32_t>(binds.size());
       it->second = new_value(t, index, values[ids[i]].name + "i", ir::ValueKind::Result);
-      binds.push_back({ir::Bind{prims::inference(), {Arg(ids[i])}, {Result(it->second)}, -1, -1, false}});
+      binds.push_back(
+          {ir::Bind{prims::inference(), {Arg(ids[i])}, {Result(it->second)}, -1, -1, false}});
     }
     ids[i] = it->second;
   }

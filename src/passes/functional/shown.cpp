@@ -21,7 +21,8 @@ Shown::Shown(const ir::Trace& recorded, Emitter& e, Variables& vars, const KeptH
     : in_(recorded), e_(e), vars_(vars), kept_(kept), steps_(steps) {
   for (const Bind& b : in_.binds) {
     if (ops::changes_geometry_in_place(b.op))
-      if (const auto* id = std::get_if<ValueId>(&b.args[0])) reshaped_.insert(in_.value(*id).storage);
+      if (const auto* id = std::get_if<ValueId>(&b.args[0]))
+        reshaped_.insert(in_.value(*id).storage);
     bool any = false;
     for_each_arg(b, [&](ValueId id) {
       any = any || (in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad);
@@ -43,8 +44,8 @@ void Shown::used_by(const Bind& bind) {
 bool Shown::gives_kept_history(const Bind& bind) const {
   bool kept = false;
   for_each_result(bind, [&](ValueId id) {
-    kept = kept || (in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad &&
-                    kept_.is_kept(id));
+    kept = kept ||
+           (in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad && kept_.is_kept(id));
   });
   return kept;
 }
@@ -56,8 +57,8 @@ bool Shown::is_output(int v) const {
 
 bool Shown::is_shown(int v) const { return is_output(v) || vars_[v].is_given(); }
 
-// Is it a view from before a write of its memory? It has got another node since, which leads to its base at once. (`by`: up
-// to there; nullptr: to the end.)
+// Is it a view from before a write of its memory? It has got another node since, which leads to its
+// base at once. (`by`: up to there; nullptr: to the end.)
 bool Shown::is_older(int v, const Bind* by) const {
   const Variable& var = vars_[v];
   const auto it = writes_.find(var.facts.storage);
@@ -89,7 +90,8 @@ void Shown::check_outputs() const {
     for (int i = v; i != origin; i = vars_[i].parent) {
       if (!is_older(i, nullptr)) continue;
       bool passes = vars_[origin].is_eager_view;
-      for (int k = vars_[i].parent; k != origin; k = vars_[k].parent) passes = passes || is_output(k);
+      for (int k = vars_[i].parent; k != origin; k = vars_[k].parent)
+        passes = passes || is_output(k);
       if (passes) refuse(v, "the return");
       break;
     }
@@ -127,7 +129,8 @@ bool Shown::will_be_another(int v, const Bind& by) const {
   return false;
 }
 
-// A view of the caller's whose version counter moved, and which got no history by that, has another node than it had.
+// A view of the caller's whose version counter moved, and which got no history by that, has another
+// node than it had.
 bool Shown::is_moved_silently(int v) const {
   const int32_t storage = vars_[v].facts.storage;
   return vars_[v].is_eager_view && !vars_[v].history_changed &&
