@@ -42,8 +42,8 @@ Functionalized functionalize(const ir::Trace& recorded, bool write_back_at_once 
                              const std::vector<record::SharedInput>& shared = {},
                              const std::vector<ir::ValueId>& views = {});
 
-// By input of a recorded trace: whether it has to be guarded that it is a view to autograd. Writes give the nodes of views
-// another place in the graph than those of other tensors.
+// By input of a recorded trace: whether it has to be guarded that it is a view to autograd. Writes
+// give the nodes of views another place in the graph than those of other tensors.
 std::vector<bool> inputs_whose_views_matter(const ir::Trace& recorded);
 
 }  // namespace fulgurite::passes

@@ -32,7 +32,8 @@ const ir::ValueList& function_results(const ir::Bind& function);
 // leaf.
 ir::ValueList inputs_of_step(const ir::Bind& step);
 
-// Whether one of them is computed from another, with a history: gradients of the one for the other are asked of the graph
+// Whether one of them is computed from another, with a history: gradients of the one for the other
+// are asked of the graph
 // (`autograd.grad(loss, hidden)`, `hidden.retain_grad()`).
 bool depend_on_each_other(const ir::Trace& functional, const std::vector<ir::ValueId>& attached);
 

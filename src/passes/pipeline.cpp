@@ -10,8 +10,8 @@
 #include "ops/traits.h"
 #include "passes/check_memory.h"
 #include "passes/differentiate.h"
-#include "passes/gradient_parts.h"
 #include "passes/functionalize.h"
+#include "passes/gradient_parts.h"
 #include "passes/reinplace.h"
 #include "passes/simplify.h"
 #include "passes/slice.h"
@@ -140,14 +140,15 @@ Lowered run_pipeline(const ir::TracePtr& recorded, const PipelineOptions& option
   keep(low.stages, "recorded", recorded);
 
   check_memory_is_written(*recorded);
-  Functionalized functional = functionalize(*recorded, options.write_back_at_once, options.shared, options.views);
+  Functionalized functional =
+      functionalize(*recorded, options.write_back_at_once, options.shared, options.views);
   keep(low.stages, "functionalize", functional.trace);
   low.functional = functional.trace;
   low.operators = operators_of({recorded.get(), functional.trace.get()});
 
   const std::vector<ir::ValueId> kept = attached_values(*functional.trace);
-  const bool separate = kept.size() > 1 && (options.separate_parts ||
-                                            depend_on_each_other(*functional.trace, kept));
+  const bool separate =
+      kept.size() > 1 && (options.separate_parts || depend_on_each_other(*functional.trace, kept));
   const bool steps = separate || has_steps(*functional.trace);
   if (kept.empty() && !steps) {
     ir::TracePtr t = keep(low.stages, "simplify", simplify(functional.trace));

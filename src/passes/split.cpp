@@ -79,8 +79,7 @@ class Splitter {
       for_each_arg(t_.binds[i], [&](ValueId id) { needed[id] = true; });
     }
     for (size_t i = t_.epilogue; i-- > 0;) {
-      ops::for_each_made(t_.binds[i],
-                         [&](ValueId id) { forward_[i] = forward_[i] || needed[id]; });
+      ops::for_each_made(t_.binds[i], [&](ValueId id) { forward_[i] = forward_[i] || needed[id]; });
       if (forward_[i]) for_each_arg(t_.binds[i], [&](ValueId id) { needed[id] = true; });
     }
   }

@@ -79,7 +79,7 @@ struct Recording {
   std::vector<int> numbers;         // nodes of Recorder::numbers that are inputs, in order
   std::vector<LeafGrad> leaves;
   std::vector<SharedInput> shared;
-  std::vector<ir::ValueId> views;   // inputs that are views to autograd, of whatever
+  std::vector<ir::ValueId> views;  // inputs that are views to autograd, of whatever
   std::optional<Refusal> refusal;  // the trace is absent then
   size_t operators = 0;            // how many leaf operators ran
 };

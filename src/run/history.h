@@ -38,8 +38,8 @@ struct BoundaryStep {
   int64_t number;
   ir::ValueId value, result, base = ir::kNoValue;
   std::vector<const ir::Bind*> views = {};  // of the forward trace
-  // Of what is written back into an argument: the instructions of the epilogue that do it, which run here, and the
-  // argument, which is the result then.
+  // Of what is written back into an argument: the instructions of the epilogue that do it, which
+  // run here, and the argument, which is the result then.
   std::vector<size_t> write_back = {};
   ir::ValueId argument = ir::kNoValue;
 };

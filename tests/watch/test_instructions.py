@@ -88,7 +88,7 @@ def test_a_trace_function_sees_what_it_would_without():
 
 
 class Tool:
-    """Another tool of sys.monitoring, which counts lines and instructions of `f`."""
+    """Another tool of sys.monitoring, which notes lines and returns of `f`."""
 
     def __init__(self, number, disable=False):
         self.number, self.seen, self.disable = number, [], disable

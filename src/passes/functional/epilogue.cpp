@@ -344,7 +344,8 @@ ValueId Epilogue::made_with_others(int v, ValueId base) {
   return made_.at(v);
 }
 
-// The tensor from which the epilogue makes the output `v`. Where outputs have different ones on one memory, that is the root.
+// The tensor from which the epilogue makes the output `v`. Where outputs have different ones on one
+// memory, that is the root.
 int Epilogue::origin(int v) const {
   const int found = vars_.origin(v);
   if (vars_[found].input != kNoValue || vars_[found].own_history ||

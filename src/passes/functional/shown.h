@@ -1,11 +1,12 @@
-// Tensors that the caller gets and from which the program goes on computing. Gradients for them are asked of the graph:
-// `h, loss = f(x); torch.autograd.grad(loss, h)`. So what is computed from such a tensor has to hang on the very node that
-// the caller's tensor has.
+// Tensors that the caller gets and from which the program goes on computing. Gradients for them are
+// asked of the graph: `h, loss = f(x); torch.autograd.grad(loss, h)`. So what is computed from such
+// a tensor has to hang on the very node that the caller's tensor has.
 //
-// An output that is no view is a value of its part's node, and the parts (passes/gradient_parts.h) are connected there. A
-// view is taken again by eager's operator, and an argument that was written gets its history from eager's copy_: these are
-// boundaries (prims.boundary), made when they are first used after the last write of their memory. (What used them earlier
-// hangs on a node that they no longer have, in eager as well.)
+// An output that is no view is a value of its part's node, and the parts (passes/gradient_parts.h)
+// are connected there. A view is taken again by eager's operator, and an argument that was written
+// gets its history from eager's copy_: these are boundaries (prims.boundary), made when they are
+// first used after the last write of their memory. (What used them earlier hangs on a node that
+// they no longer have, in eager as well.)
 #pragma once
 
 #include <string>
@@ -27,7 +28,8 @@ class Shown {
   // Before the bind is carried over, which may make something with a history of its arguments.
   // Throws Refusal FG-195.
   void used_by(const ir::Bind& bind);
-  // Before the epilogue, which takes outputs that are views through the ones they were taken through. Throws the same.
+  // Before the epilogue, which takes outputs that are views through the ones they were taken
+  // through. Throws the same.
   void check_outputs() const;
 
  private:

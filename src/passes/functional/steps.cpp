@@ -97,8 +97,8 @@ bool Steps::view_boundary(int view, const Arg& number) {
   return true;
 }
 
-// The tensor that a view is one of, as the caller may get it, after the last write of its memory; kNoValue where eager's
-// view would be of another kind than the one that is taken again.
+// The tensor that a view is one of, as the caller may get it, after the last write of its memory;
+// kNoValue where eager's view would be of another kind than the one that is taken again.
 ValueId Steps::base_of(int view) {
   const int root = vars_.origin(view);
   for (int i = view; i != root; i = vars_[i].parent) {

@@ -16,7 +16,8 @@ class Steps {
   // Both throw Refusal (FG-191, FG-193).
   void function_call(const ir::Bind& bind);
   void boundary(const ir::Bind& bind);
-  // A boundary where the view is, taken of its base by eager's operator; false if that would be another kind of view.
+  // A boundary where the view is, taken of its base by eager's operator; false if that would be
+  // another kind of view.
   bool view_boundary(int view, const ir::Arg& number);
   static void check_saved(const Functionalized& f);
 

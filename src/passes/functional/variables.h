@@ -82,10 +82,10 @@ class Variables {
   // Does any bind of the program write this storage?
   bool is_written(int32_t storage_id) const;
   bool is_within(int i, int other) const;  // the same, or a view of it
-  // The tensor that `v` is, or is a view of: an input, the result of a step, or the topmost variable that is the root itself
-  // under another shape.
+  // The tensor that `v` is, or is a view of: an input, the result of a step, or the topmost
+  // variable that is the root itself under another shape.
   int origin(int v) const;
-  bool has_own_version(int i) const;       // there is a .data between it and its root
+  bool has_own_version(int i) const;  // there is a .data between it and its root
 
   // It has not been written since, through whatever tensor.
   bool is_up_to_date(int index) {

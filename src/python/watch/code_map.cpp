@@ -71,6 +71,7 @@ CodeMap::CodeMap(PyCodeObject* code) : places_(static_cast<size_t>(Py_SIZE(code)
     place.length = static_cast<uint8_t>(i - start);
     int distance = 0;
     if (jumps(one.opcode, one.argument, distance)) place.jump = static_cast<int>(i) + distance;
+    place.is_prefix = one.opcode == EXTENDED_ARG && i < raw.size();
     place.skips_target = one.opcode == FOR_ITER;
     place.reraises = one.opcode == RERAISE || one.opcode == RAISE_VARARGS ||
                      one.opcode == END_ASYNC_FOR || one.opcode == CLEANUP_THROW;
@@ -121,6 +122,11 @@ bool CodeMap::may_follow(int last, int next, bool raised) const {
   if (next == after(last) || next == from.jump) return true;
   if (from.skips_target && next == from.jump + 1) return true;
   return (raised || from.reraises) && at(next).is_handler;
+}
+
+int CodeMap::behind_prefixes(int unit) const {
+  while (at(unit).is_prefix) ++unit;
+  return unit;
 }
 
 const CodeMap* code_map(PyCodeObject* code) {

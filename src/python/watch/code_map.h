@@ -23,11 +23,14 @@ class CodeMap {
     uint8_t length = 1;         // with what the interpreter keeps beside it
     bool skips_target = false;  // ... or after the one that is there
     bool is_handler = false;    // of exceptions
+    bool is_prefix = false;     // the instruction is that of the next place
     bool reraises = false;      // passes an exception on, of which no event tells
   };
   static constexpr int kUnknownDepth = -1;
   // Whether the instruction at `next` may run when that at `last` has.
   bool may_follow(int last, int next, bool raised) const;
+  // Where the instruction is that begins here, with prefixes that extend its argument.
+  int behind_prefixes(int unit) const;
   int after(int unit) const { return unit + at(unit).length; }
   int size() const { return static_cast<int>(places_.size()); }
   // By code unit. Of what no path leads to, the depth is unknown; of everything, if two paths

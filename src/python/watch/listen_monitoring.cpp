@@ -74,7 +74,7 @@ PyObject* begin(bool raised) {
   begin_frame(*r, f);
   Frame& frame = r->frames.back();
   frame.map = code_map(code_of(f));
-  frame.unit = unit_of(f);
+  frame.start = frame.unit = unit_of(f);
   frame.raised = raised;
   if (!frame.map) r->refuse("runs code without memory to watch it");
   Py_RETURN_NONE;
@@ -92,11 +92,13 @@ PyObject* instruction_begins(PyObject*, PyObject* const*, Py_ssize_t) {
   if (frame == nullptr) miss(*r);
   if (frame == nullptr || !frame->map) Py_RETURN_NONE;
   const int unit = unit_of(f);
+  if (unit > frame->start && unit <= frame->unit) Py_RETURN_NONE;  // the prefix was there already
   if (!frame->map->may_follow(frame->unit, unit, frame->raised)) miss(*r);
-  frame->unit = unit;
+  frame->start = unit;
+  frame->unit = frame->map->behind_prefixes(unit);
   frame->raised = false;
   if (frame->muted || r->over) Py_RETURN_NONE;
-  const CodeMap::Place& place = frame->map->at(unit);
+  const CodeMap::Place& place = frame->map->at(frame->unit);
   if (place.instruction.operation == Operation::Resume) Py_RETURN_NONE;
   if (place.depth == CodeMap::kUnknownDepth) {
     r->refuse("runs an instruction for which the depth of the stack is not known");

@@ -37,10 +37,10 @@ enum class Pending : uint8_t { Nothing, Call, Query, Iterator, Attribute, Item }
 // A Python frame that is running under watch.
 struct Frame {
   _PyInterpreterFrame* frame = nullptr;
-  // Of CPython 3.12 (listen_monitoring.cpp): the code, where in it the frame is, and whether an
-  // exception was raised there.
+  // Of CPython 3.12 (listen_monitoring.cpp): the code, where in it the running instruction begins
+  // and is, and whether an exception was raised there.
   const CodeMap* map = nullptr;
-  int unit = 0;
+  int start = 0, unit = 0;
   bool raised = false;
   Instruction running;       // the last one that began
   PyObject** top = nullptr;  // of the stack before it: top[-1] is what is on top
