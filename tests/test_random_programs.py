@@ -21,7 +21,7 @@ FIXED = 5000
 CHUNK = 250
 FRESH = int(os.environ.get("FULGURITE_TEST_SEEDS", "0"))
 KEPT = sorted(glob.glob(os.path.join(os.path.dirname(__file__), "programs", "*.py")))
-KNOWN = {2283: "batch_norm saves its running statistics without need"}
+KNOWN: dict[int, str] = {}
 """Fixed seeds that differ, and why (docs/known_differences.md); one that no longer does fails the test."""
 TITLE = "Random programs"
 REPORTED = 3  # failures of a chunk that are minimized

@@ -202,9 +202,9 @@ void DirectWrites::find_targets() {
 
 bool DirectWrites::is_shared(ValueId input) const {
   const int32_t storage = t_.value(input).storage;
-  return storage < 0 || std::count_if(t_.inputs.begin(), t_.inputs.end(), [&](ValueId id) {
-                          return t_.value(id).storage == storage;
-                        }) != 1;
+  return storage < 0 || std::count_if(
+                            t_.inputs.begin(), t_.inputs.end(),
+                            [&](ValueId id) { return t_.value(id).storage == storage; }) != 1;
 }
 
 // From the new value back to the caller's tensor, by operators that may run in place; or to one
@@ -280,11 +280,10 @@ bool DirectWrites::keeps_less(const Bind& b, const std::vector<bool>& moves) con
            std::holds_alternative<ValueId>(t_.binds[made_by_[id]].args[0]))
       id = std::get<ValueId>(t_.binds[made_by_[id]].args[0]);
     const auto& readers = read_by_[id];
-    const bool lives = given_out_[id] || t_.value(id).kind != ir::ValueKind::Result ||
-                       moves[made_by_[id]] ||
-                       std::any_of(readers.begin(), readers.end(), [&](size_t reader) {
-                         return reader >= t_.epilogue || moves[reader];
-                       });
+    const bool lives =
+        given_out_[id] || t_.value(id).kind != ir::ValueKind::Result || moves[made_by_[id]] ||
+        std::any_of(readers.begin(), readers.end(),
+                    [&](size_t reader) { return reader >= t_.epilogue || moves[reader]; });
     held += lives ? 0 : bytes(t_.value(id));
   });
   return held <= made;
@@ -389,17 +388,17 @@ TracePtr DirectWrites::settle(const TracePtr& trace, size_t end) {
     if (first == nullptr || *first == kNoValue) continue;
     for_each_result(b, [&](ValueId id) {
       if (in_place || ops::cuts_gradient(b.op)) home[id] = home[*first];
-      if (in_place || (ops::is_view(b.op) && !(b.op == prims::data()))) counter[id] = counter[*first];
+      if (in_place || (ops::is_view(b.op) && !(b.op == prims::data())))
+        counter[id] = counter[*first];
     });
   }
   std::vector<Target> left;
   bool again = false;
   for (size_t k = 0; k < targets_.size(); ++k) {
     const Result& after = t_.binds[targets_[k].copy].results[0];
-    const auto copy = std::find_if(t.binds.begin() + static_cast<std::ptrdiff_t>(end),
-                                   t.binds.end(), [&](const Bind& b) {
-                                     return b.op == prims::copy_() && b.results[0] == after;
-                                   });
+    const auto copy = std::find_if(
+        t.binds.begin() + static_cast<std::ptrdiff_t>(end), t.binds.end(),
+        [&](const Bind& b) { return b.op == prims::copy_() && b.results[0] == after; });
     const bool direct =
         copy != t.binds.end() && home[std::get<ValueId>(copy->args[0])] == static_cast<int>(k);
     const bool too_many = made[k] > targets_[k].counted;

@@ -14,8 +14,8 @@
 #include "ir/errors.h"
 #include "ir/stack.h"
 #include "ops/prims.h"
-#include "ops/traits.h"
 #include "ops/shared_memory.h"
+#include "ops/traits.h"
 #include "run/below_autograd.h"
 
 namespace fulgurite::run {

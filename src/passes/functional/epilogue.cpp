@@ -193,12 +193,8 @@ void Epilogue::count_for(int v) {
     ++vars_.storage(vars_[v]).version_bumps;
     return;
   }
-  e_.b.add_bind(Bind{prims::bump_version_(),
-                     {Arg(vars_[v].input), Arg(IValue(int64_t{1}))},
-                     {},
-                     -1,
-                     -1,
-                     false});
+  e_.b.add_bind(Bind{
+      prims::bump_version_(), {Arg(vars_[v].input), Arg(IValue(int64_t{1}))}, {}, -1, -1, false});
 }
 
 // A view of what the caller has, which was changed and is not returned: to do that again would make

@@ -19,16 +19,21 @@ using ir::ValueId;
 Shown::Shown(const ir::Trace& recorded, Emitter& e, Variables& vars, const KeptHistory& kept,
              Steps& steps)
     : in_(recorded), e_(e), vars_(vars), kept_(kept), steps_(steps) {
+  std::unordered_set<ValueId> apart;  // detach() and .data, and views of them
   for (const Bind& b : in_.binds) {
+    if (const auto* of = b.args.empty() ? nullptr : std::get_if<ValueId>(&b.args[0]);
+        of != nullptr && (ops::cuts_gradient(b.op) || (ops::is_view(b.op) && apart.count(*of) > 0)))
+      for_each_result(b, [&](ValueId id) { apart.insert(id); });
     if (ops::changes_geometry_in_place(b.op))
-      if (const auto* id = std::get_if<ValueId>(&b.args[0])) reshaped_.insert(in_.value(*id).storage);
+      if (const auto* id = std::get_if<ValueId>(&b.args[0]))
+        reshaped_.insert(in_.value(*id).storage);
     bool any = false;
     for_each_arg(b, [&](ValueId id) {
       any = any || (in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad);
     });
     for (size_t a : ops::written_arguments(b))
       ir::for_each_value(b.args[a], [&](ValueId id) {
-        writes_[in_.value(id).storage].push_back({&b, !any || !b.grad_mode});
+        writes_[in_.value(id).storage].push_back({&b, !any || !b.grad_mode || apart.count(id) > 0});
       });
   }
 }
@@ -45,8 +50,7 @@ bool Shown::gives_kept_history(const Bind& bind) const {
   auto has_history = [&](ValueId id) {
     return in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad;
   };
-  for_each_result(bind,
-                  [&](ValueId id) { kept = kept || (has_history(id) && kept_.is_kept(id)); });
+  for_each_result(bind, [&](ValueId id) { kept = kept || (has_history(id) && kept_.is_kept(id)); });
   if (kept || ops::written_arguments(bind).empty()) return kept;
   for_each_arg(bind, [&](ValueId id) { kept = kept || has_history(id); });
   return kept;
@@ -65,8 +69,8 @@ bool Shown::is_argument(int v) const {
   return vars_[v].is_given();
 }
 
-// Is it a view from before a write of its memory? It has got another node since, which leads to its base at once. (`by`: up
-// to there; nullptr: to the end.)
+// Is it a view from before a write of its memory? It has got another node since, which leads to its
+// base at once. (`by`: up to there; nullptr: to the end.)
 bool Shown::is_older(int v, const Bind* by) const {
   const Variable& var = vars_[v];
   const auto it = writes_.find(var.facts.storage);
@@ -90,15 +94,17 @@ int Shown::parent_to_autograd(int v, const Bind& by) const {
   return -1;
 }
 
-void Shown::check_outputs() const {
+void Shown::check_outputs() {
   for (ValueId id : in_.outputs) {
-    if (id == kNoValue || !in_.value(id).tensor().requires_grad) continue;
+    if (id == kNoValue) continue;
     const int v = vars_.of(id);
     const int origin = vars_.origin(v);
+    if (origin == v || !e_.requires_grad(vars_.read(origin))) continue;
     for (int i = v; i != origin; i = vars_[i].parent) {
       if (!is_older(i, nullptr)) continue;
       bool passes = vars_[origin].is_eager_view;
-      for (int k = vars_[i].parent; k != origin; k = vars_[k].parent) passes = passes || is_output(k);
+      for (int k = vars_[i].parent; k != origin; k = vars_[k].parent)
+        passes = passes || is_output(k);
       if (passes) refuse(v, "the return");
       break;
     }
@@ -116,11 +122,15 @@ void Shown::use(int v, const Bind& by) {
     show(*i, by);
     const ValueId now = vars_[*i].current;
     if (vars_[*i].hooked != now) continue;
-    for (int below = v; below != *i; below = vars_[below].parent)
-      if (ValueId& from = derived_from_.emplace(below, kNoValue).first->second; from != now) {
+    std::vector<int> below;
+    for (int b = v; b != *i; b = vars_[b].parent) below.push_back(b);
+    for (auto b = below.rbegin(); b != below.rend(); ++b) {
+      if (vars_[*b].hooked != kNoValue && vars_[*b].hooked == vars_[*b].current) break;
+      if (ValueId& from = derived_from_.emplace(*b, kNoValue).first->second; from != now) {
         from = now;
-        vars_[below].version = -1;
+        vars_[*b].version = -1;
       }
+    }
   }
 }
 
@@ -136,12 +146,14 @@ bool Shown::will_be_another(int v, const Bind& by) const {
   }
   if (!silent || !e_.requires_grad(vars_[v].current)) return false;
   if (vars_[v].is_eager_view) return true;
-  // The caller's tensor keeps this node, with other contents: an argument's is the one that it had before the call.
+  // The caller's tensor keeps this node, with other contents: an argument's is the one that it had
+  // before the call.
   if (!vars_[v].is_given() || vars_[v].history_changed) refuse(v, by.op.id());
   return false;
 }
 
-// A view of the caller's whose version counter moved, and which got no history by that, has another node than it had.
+// A view of the caller's whose version counter moved, and which got no history by that, has another
+// node than it had.
 bool Shown::is_moved_silently(int v) const {
   const int32_t storage = vars_[v].facts.storage;
   return vars_[v].is_eager_view && !vars_[v].history_changed &&

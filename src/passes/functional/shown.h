@@ -30,7 +30,7 @@ class Shown {
   void used_by(const ir::Bind& bind);
   // Before the epilogue, which takes outputs that are views through the ones they were taken
   // through. Throws the same.
-  void check_outputs() const;
+  void check_outputs();
 
  private:
   struct Write {
