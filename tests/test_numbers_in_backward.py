@@ -111,7 +111,9 @@ def test_gradients_that_eager_does_not_ask_for():
 @pytest.mark.parametrize("name", ["mul", "alpha", "leaky_relu", "clamp", "pow"])
 def test_second_gradients(name):
     def f(x, n):
-        first = torch.autograd.grad((SERVED | GUARDED)[name](x, n).sin().sum(), x, create_graph=True)[0]
+        first = torch.autograd.grad(
+            (SERVED | GUARDED)[name](x, n).sin().sum(), x, create_graph=True
+        )[0]
         return torch.autograd.grad((first * first).sum(), x)[0]
 
     compare(f)
@@ -167,9 +169,7 @@ def test_whole_steps_with_a_schedule(cls, options):
     for k in range(16):
         torch.manual_seed(k)
         given = torch.randn(5, 4), 0.1 / (k + 1), 0.5 * 0.9**k, 1.0 + 0.1 * k
-        torch.testing.assert_close(
-            jitted(*given), step(eagers, eager_opt, *given), rtol=0, atol=0
-        )
+        torch.testing.assert_close(jitted(*given), step(eagers, eager_opt, *given), rtol=0, atol=0)
         torch.testing.assert_close(
             list(ours.parameters()), list(eagers.parameters()), rtol=0, atol=0
         )

@@ -40,9 +40,7 @@ class _Calls(TorchDispatchMode):
     def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         flat, spec = tree_flatten((args, kwargs or {}))
         tensors = [t for t in flat if isinstance(t, torch.Tensor)]
-        if _traits(op) != (False, False, False) and all(
-            t.layout == torch.strided for t in tensors
-        ):
+        if _traits(op) != (False, False, False) and all(t.layout == torch.strided for t in tensors):
             copies = [t.detach().clone() if isinstance(t, torch.Tensor) else t for t in flat]
             self.calls.append((op, tree_unflatten(copies, spec)))
         return op(*args, **(kwargs or {}))

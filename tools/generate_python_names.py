@@ -192,7 +192,12 @@ def main():
             lines.append(f'{{"{name}", "{EXTRA[name][0]}", "{" ".join(EXTRA[name][1])}"}},')
             continue
         gives = [str(r.type) for s in overloads[name] for r in s.returns]
-        writes = [a for s in overloads[name] for a in s.arguments if a.alias_info is not None and a.alias_info.is_write]
+        writes = [
+            a
+            for s in overloads[name]
+            for a in s.arguments
+            if a.alias_info is not None and a.alias_info.is_write
+        ]
         makes = any("Tensor" in r for r in gives) or (not gives and writes)  # _foreach_add_
         if name in NOT_PLAIN or not makes or keyword.iskeyword(name):
             continue

@@ -17,8 +17,8 @@ bool is_mutable(const ir::Op& op);
 bool writes_argument(const ir::Op& op, size_t argument);
 // The arguments that this bind writes: hidden writes may depend on a flag among the arguments.
 std::vector<size_t> written_arguments(const ir::Bind& bind);
-// What the bind makes: its results, and the values that it writes. (An operator without functional variant writes into a copy
-// that was made for it.)
+// What the bind makes: its results, and the values that it writes. (An operator without functional
+// variant writes into a copy that was made for it.)
 template <class F>
 void for_each_made(const ir::Bind& bind, F&& f) {
   ir::for_each_result(bind, f);

@@ -38,17 +38,17 @@ class DirectWrites {
 
  private:
   struct Target {
-    size_t copy;               // the write-back
-    ir::ValueId source;        // what it writes, set_data left off
-    ir::ValueId memory;        // the caller's tensor
-    ir::ValueId alias;         // its `.data`, through which it is written; kNoValue: itself
+    size_t copy;                // the write-back
+    ir::ValueId source;         // what it writes, set_data left off
+    ir::ValueId memory;         // the caller's tensor
+    ir::ValueId alias;          // its `.data`, through which it is written; kNoValue: itself
     std::vector<size_t> way{};  // the binds that lead to the source, from the last one back
     // Where it does not begin with the old value: how many binds of the way are left if one of them
     // computes its result into `memory`, most at last.
     std::vector<size_t> starts{};
-    bool into = false;         // the last of the way is such a bind
-    int counted = 0;           // writes, by its version counter
-    bool uncounted = false;    // its in-place operators must not count
+    bool into = false;       // the last of the way is such a bind
+    int counted = 0;         // writes, by its version counter
+    bool uncounted = false;  // its in-place operators must not count
   };
   void find_uses();
   void find_targets();
@@ -63,11 +63,11 @@ class DirectWrites {
   ir::TracePtr trace_;
   const ir::Trace& t_;
   const std::vector<ir::ValueId> later_;
-  std::vector<size_t> made_by_;                // by value; npos: by no bind
-  std::vector<std::vector<size_t>> read_by_;   // by value: binds
-  std::vector<bool> kept_;                     // by value: saved, or later
-  std::vector<bool> given_out_;                // by value: kept, or an output
-  std::vector<bool> stays_;                    // by bind of the core: it cannot move
+  std::vector<size_t> made_by_;               // by value; npos: by no bind
+  std::vector<std::vector<size_t>> read_by_;  // by value: binds
+  std::vector<bool> kept_;                    // by value: saved, or later
+  std::vector<bool> given_out_;               // by value: kept, or an output
+  std::vector<bool> stays_;                   // by bind of the core: it cannot move
   std::vector<Target> targets_;
 };
 

@@ -55,8 +55,8 @@ inline bool has_own_elements(const ir::TensorType& t) {
 // that writes the caller's memory directly (passes/direct_writes.h).
 struct Body {
   ir::TracePtr trace;
-  size_t end;                      // of the binds
-  std::vector<ir::ValueId> later;  // values that others know by number, beside outputs and saved
+  size_t end;                        // of the binds
+  std::vector<ir::ValueId> later;    // values that others know by number, beside outputs and saved
   std::vector<ir::ValueId> given{};  // tensors of the caller that the epilogue may overwrite
   // Values that may be computed into one of them, and which.
   std::vector<std::pair<ir::ValueId, ir::ValueId>> into{};

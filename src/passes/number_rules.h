@@ -18,8 +18,8 @@
 
 namespace fulgurite::passes {
 
-// How the number in `argument` may vary; nothing if it cannot. `values`: of the recording, where the
-// argument is still a constant.
+// How the number in `argument` may vary; nothing if it cannot. `values`: of the recording, where
+// the argument is still a constant.
 std::optional<record::VaryingNumber> varying_number(const ir::Bind& bind,
                                                     const std::vector<ir::Value>& values,
                                                     size_t argument);

@@ -176,7 +176,8 @@ class Reinplacer {
     if (!in_place) return false;
     const bool renamed = in_place->schema().returns().empty();
     for (size_t k = 0; k < targets.size() && renamed; ++k)
-      if (numbered_[results[k]] && use_.is_given(targets[k])) return false;  // both keep their names
+      if (numbered_[results[k]] && use_.is_given(targets[k]))
+        return false;  // both keep their names
     for (size_t k = 0; k < targets.size(); ++k) {
       part_[results[k]] = part_[results[k]] || part_[targets[k]];
       use_.untouchable[use_.groups.find(targets[k])] = true;

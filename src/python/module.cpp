@@ -215,8 +215,8 @@ NB_MODULE(_C, m) {
     const auto s = passes::derive_statistics();
     return nb::make_tuple(s.derived, s.reused);
   });
-  // What passes rely on (ops/traits.h), for the test that tries it: whatever the contents of tensors
-  // without integers, of all tensors, whatever the numbers.
+  // What passes rely on (ops/traits.h), for the test that tries it: whatever the contents of
+  // tensors without integers, of all tensors, whatever the numbers.
   m.def("_runs_on_any", [](const std::string& op, const std::string& overload) {
     const ir::Op of = ir::Op::get(op, overload);
     return nb::make_tuple(ops::runs_on_any_contents(of, /*integers=*/false),

@@ -15,8 +15,7 @@ using ir::Arg;
 using ir::Bind;
 
 void BackwardNumbers::add_tensor(const at::Tensor& number, size_t bind, size_t argument) {
-  const auto [it, is_new] =
-      tensors_.emplace(number.unsafeGetTensorImpl(), Place{bind, argument});
+  const auto [it, is_new] = tensors_.emplace(number.unsafeGetTensorImpl(), Place{bind, argument});
   if (is_new) {
     held_.push_back(number);
   } else {
