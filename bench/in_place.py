@@ -13,7 +13,7 @@ import fulgurite
 from bench.calls import Case
 from fulgurite.demo.memory import peak_bytes
 
-MEMORY = "memory of ten in place, 1 M elements"
+MEMORY = "memory of writes in place"
 LARGE = 1_000_000
 STEPS = 64
 
@@ -71,6 +71,23 @@ class _Update(nn.Module):
                 w.sub_(g, alpha=1e-6)
 
 
+class _Momentum(nn.Module):
+    """A step of gradient descent with momentum, on lists, as optimizers do it."""
+
+    def __init__(self, count: int = 8, n: int = 256) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(torch.randn(n, n) for _ in range(count))
+        self.steps = [torch.randn(n, n) for _ in range(count)]
+        self.buffers_ = [torch.zeros(n, n) for _ in range(count)]
+
+    def forward(self) -> None:
+        with torch.no_grad():
+            weights = list(self.weights)
+            torch._foreach_mul_(self.buffers_, 0.9)
+            torch._foreach_add_(self.buffers_, self.steps)
+            torch._foreach_add_(weights, self.buffers_, alpha=-1e-6)
+
+
 CASES = [
     Case("ten in place, 1 M elements", lambda: (_chain, (torch.randn(LARGE),))),
     Case("ten in place on the argument, 1 M", lambda: (_chain_on_argument, (torch.randn(LARGE),))),
@@ -91,6 +108,7 @@ CASES = [
         backward=True,
     ),
     Case("update of leaves under no_grad", lambda: (_Update(), ()), grad=True),
+    Case("update of lists with momentum", lambda: (_Momentum(), ()), grad=True),
 ]
 
 
@@ -101,7 +119,7 @@ def memory(console: Console) -> dict[str, Any]:
         table.add_column(name, justify="right")
     found: dict[str, dict[str, int]] = {}
     with torch.no_grad():
-        for case in CASES[:2]:
+        for case in (*CASES[:2], *CASES[-2:]):
             function, arguments = case.make()
             jitted = fulgurite.jit(function)
             for _ in range(3):

@@ -15,9 +15,10 @@
 //            value never changes, and whether two values share memory cannot be observed.
 // Effects    What the caller can see (write-backs into inputs, outputs that alias inputs) stands at
 // the
-//            end, from bind `epilogue` on. The epilogue runs on the caller's own tensors with
-//            autograd on, so that histories, views and version counters come out as in eager.
-//            Random operators are effects on the generator: passes keep them, and keep their order.
+//            end, from bind `epilogue` on: in-place operators on inputs among them, where nothing
+//            can fail any more. The epilogue runs on the caller's own tensors with autograd on, so
+//            that histories, views and version counters come out as in eager. Random operators are
+//            effects on the generator: passes keep them, and keep their order.
 // Grad mode  Every bind carries the GradMode it was recorded under. Results of a bind recorded
 //            without it are constants for differentiation.
 // Regions    A composite operator (linear, layer_norm, ...) is a region: its own operator,
