@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "exec/claim.h"
+#include "input_sources.h"
 #include "ir/errors.h"
 #include "number_recorder.h"
 #include "ops/prims.h"
@@ -76,7 +76,7 @@ class RecordedCall {
     entry->modes = Modes::now();
     std::string refusal;
     WatchOptions watch_options;
-    entry->arguments = ArgumentStructure::of(args_, nargs_, kwnames_, arguments_,
+    entry->arguments = ArgumentStructure::of(args_, nargs_, kwnames_, inputs_.arguments,
                                              watch_options.argument_structure, refusal);
     if (!refusal.empty()) return eager("FG-204", refusal);
     if (!state_.places.empty()) {
@@ -87,12 +87,12 @@ class RecordedCall {
     record::Recorder recorder(state_.name, &program_position);
     const auto names = entry->arguments.tensor_names(state_.callable.get());
     std::vector<const at::Tensor*> inputs;
-    for (size_t i = 0; i < arguments_.size(); ++i) {
-      const at::Tensor& t = tensor_of(arguments_[i]);
+    for (size_t i = 0; i < inputs_.arguments.size(); ++i) {
+      const at::Tensor& t = tensor_of(inputs_.arguments[i]);
       if (t.layout() != at::kStrided || t.is_nested())
         return eager("FG-110", "argument " + names[i] + " is a " + t.toString() +
                                    "; compiled are strided, dense tensors");
-      const bool again = is_known_input(t, inputs);
+      const bool again = is_among(t, inputs);
       inputs.push_back(&t);
       entry->tensors.emplace_back(t);
       entry->tensor_paths.push_back(names[i]);
@@ -181,35 +181,9 @@ class RecordedCall {
       args[i] = fresh_arguments_.back().get();
       const int node = numbers.input(args[i], path);
       watch_options.number_arguments.emplace_back(args[i], node);
-      argument_numbers_.emplace_back(node, i);
+      inputs_.argument_numbers.emplace_back(node, i);
     }
     return args;
-  }
-
-  // Where each number that is an input of the program comes from.
-  void number_inputs(record::Recorder& recorder, Entry& entry, const Observation& seen,
-                     const std::vector<int>& nodes) const {
-    for (auto [node, argument] : argument_numbers_)
-      if (recorder.numbers().is_free(node)) entry.arguments.let_number_vary(argument);
-    for (int node : nodes) {
-      NumberInput input;
-      for (auto [n, argument] : argument_numbers_)
-        if (n == node) input.argument = static_cast<int32_t>(argument);
-      for (const NumberRead& read : seen.numbers) {
-        if (read.node != node) continue;
-        input.guard = read.guard;
-        input.slot = read.slot;
-      }
-      if (input.argument < 0 && input.guard < 0 && input.slot < 0)
-        throw InternalError("a number of the program comes from nowhere");
-      entry.numbers.push_back(input);
-    }
-  }
-
-  static bool is_known_input(const at::Tensor& t, const std::vector<const at::Tensor*>& inputs) {
-    for (const at::Tensor* i : inputs)
-      if (i->is_same(t)) return true;
-    return false;
   }
 
   // `failed` may be followed by an eager call: nothing has run yet.
@@ -321,22 +295,7 @@ class RecordedCall {
     const auto start = Clock::now();
     follow_changes(seen);
     for (const auto& r : seen.refusals) throw fulgurite::Refusal("FG-200", place(r.where) + r.what);
-    std::unordered_map<const c10::TensorImpl*, const TensorRead*> reads;
-    bool touches_grad = false;
-    for (const TensorRead& r : seen.tensors) {
-      if (!is_any_tensor(r.tensor)) continue;
-      touches_grad = touches_grad || r.attribute_grad;
-      if (r.attribute_grad) continue;
-      if (r.slot >= 0) slots_[tensor_of(r.tensor).unsafeGetTensorImpl()] = r.slot;
-      if (r.slot >= 0)
-        entry.slot_tensors.push_back({r.slot, run::TensorGuard(tensor_of(r.tensor)), r.path});
-      auto& slot = reads[tensor_of(r.tensor).unsafeGetTensorImpl()];
-      if (slot == nullptr || slot->path.empty()) slot = &r;
-    }
-    for (size_t i = 0; i < arguments_.size(); ++i) {
-      const c10::TensorImpl* impl = tensor_of(arguments_[i]).unsafeGetTensorImpl();
-      if (reads.count(impl) > 0) entry.fixed_arguments.emplace_back(i, impl);
-    }
+    bool touches_grad = inputs_.note_reads(seen, entry);
     if (!(Modes::now() == entry.modes))
       throw fulgurite::Refusal("FG-210", "the call changes a mode for its caller: " +
                                              Modes::now().difference(entry.modes));
@@ -389,51 +348,16 @@ class RecordedCall {
       outputs.push_back(is_any_tensor(o) ? tensor_of(o)
                                          : number_output(recorder, o, seen.number_objects.at(o)));
 
-    for (size_t i = 0; i < recorder.externals().size(); ++i) {
-      const auto* impl = recorder.externals()[i].tensor.unsafeGetTensorImpl();
-      if (auto it = reads.find(impl); it != reads.end())
-        recorder.name_external(i, identifier(it->second->path));
-    }
+    inputs_.name_externals(recorder);
     record::Recording recording = recorder.finish(outputs, expression);
     if (recording.refusal) throw *recording.refusal;
-    for (const auto& [impl, read] : reads)
-      if (recorder.is_known_by_memory(tensor_of(read->tensor)))
-        throw fulgurite::Refusal("FG-205", "the program uses " + read->path +
-                                               ", which is on the memory of another tensor");
-
-    number_inputs(recorder, entry, seen, recording.numbers);
-    const size_t arguments =
-        recording.trace->inputs.size() - recording.externals.size() - recording.numbers.size();
-    input_positions(entry, arguments);
-    for (const record::External& e : recording.externals) {
-      External x;
-      const auto* impl = e.tensor.unsafeGetTensorImpl();
-      if (e.grad_of >= 0) {
-        x.is_grad = touches_grad = true;
-        x.path = recording.trace->value(e.grad_of).name + ".grad";
-        x.tensor = tensor_ref(entry, *recording.trace, e.grad_of, recording.externals);
-      } else if (auto it = reads.find(impl); it != reads.end()) {
-        x.path = it->second->path;
-        x.tensor.slot = it->second->slot;
-        if (x.tensor.slot < 0) x.tensor.fixed = e.tensor;
-      } else if (e.base_of >= 0) {
-        x.is_base = true;
-        x.path = recording.trace->value(e.base_of).name + "._base";
-        x.tensor = tensor_ref(entry, *recording.trace, e.base_of, recording.externals);
-      } else {
-        throw fulgurite::Refusal(
-            "FG-205", "the program uses a tensor " + recording.trace->value(e.value).name +
-                          " that is neither an argument, nor was read from a variable, nor made "
-                          "in the call");
-      }
-      entry.tensors.emplace_back(e.tensor);
-      entry.tensor_paths.push_back(x.path);
-      entry.externals.push_back(std::move(x));
-    }
-    if (touches_grad) guard_grads(entry, recording);
+    inputs_.check_reads(recorder);
+    inputs_.settle_numbers(recorder, entry, seen, recording.numbers);
+    touches_grad = inputs_.settle_tensors(entry, recording) || touches_grad;
+    if (touches_grad) inputs_.guard_grads(entry, recording);
 
     std::vector<const at::Tensor*> all;
-    for (PyObject* o : arguments_) all.push_back(&tensor_of(o));
+    for (PyObject* o : inputs_.arguments) all.push_back(&tensor_of(o));
     for (const record::External& e : recording.externals) all.push_back(&e.tensor);
 
     passes::PipelineOptions options;
@@ -482,49 +406,6 @@ class RecordedCall {
       if (any || !site.hooks.empty()) return true;
     }
     return false;
-  }
-
-  // The trace has each tensor once; a tensor given twice is one input. The entry must know which.
-  void input_positions(Entry& entry, size_t distinct) const {
-    entry.argument_positions.clear();
-    std::vector<const at::Tensor*> seen;
-    for (size_t i = 0; i < arguments_.size(); ++i) {
-      const at::Tensor& t = tensor_of(arguments_[i]);
-      if (is_known_input(t, seen)) continue;
-      seen.push_back(&t);
-      entry.argument_positions.push_back(i);
-    }
-    if (seen.size() != distinct) throw InternalError("recorded inputs do not match the arguments");
-  }
-
-  TensorRef tensor_ref(const at::Tensor& t) const {
-    TensorRef r;
-    for (size_t i = 0; i < arguments_.size() && r.argument < 0; ++i)
-      if (tensor_of(arguments_[i]).is_same(t)) r.argument = static_cast<int32_t>(i);
-    if (r.argument >= 0) return r;
-    if (auto it = slots_.find(t.unsafeGetTensorImpl()); it != slots_.end()) {
-      r.slot = it->second;
-    } else {
-      r.fixed = t;
-    }
-    return r;
-  }
-
-  // The tensor that was input `id` of the trace.
-  TensorRef tensor_ref(const Entry& entry, const ir::Trace& trace, ir::ValueId id,
-                       const std::vector<record::External>& externals) const {
-    for (size_t i = 0; i < entry.argument_positions.size(); ++i)
-      if (trace.inputs[i] == id)
-        return tensor_ref(tensor_of(arguments_[entry.argument_positions[i]]));
-    for (const record::External& e : externals)
-      if (e.value == id) return tensor_ref(e.tensor);
-    throw InternalError("an input of the trace has no tensor");
-  }
-
-  // Which leaves must have a .grad when the call begins, and which must not.
-  void guard_grads(Entry& entry, const record::Recording& recording) const {
-    for (const record::LeafGrad& l : recording.leaves)
-      entry.grads.push_back({tensor_ref(l.leaf), l.defined_before});
   }
 
   // The whole is refused: what it calls may still be compiled.
@@ -583,10 +464,8 @@ class RecordedCall {
   bool wrote_leaves_ = false;
   bool gives_numbers_ = false;  // only known of a call that wrote leaves
   uint64_t key_;                // of the arguments as they were before the call
-  std::vector<PyObject*> arguments_;
+  InputSources inputs_;
   std::vector<PyRef> fresh_arguments_;
-  std::vector<std::pair<int, size_t>> argument_numbers_;   // node, argument
-  std::unordered_map<const c10::TensorImpl*, int> slots_;  // tensors that differ from call to call
 };
 
 }  // namespace
