@@ -121,7 +121,7 @@ void Shown::use(int v, const Bind& by) {
   for (auto i = shown.rbegin(); i != shown.rend(); ++i) {
     show(*i, by);
     const ValueId now = vars_[*i].current;
-    if (vars_[*i].hooked != now) continue;
+    if (vars_[*i].is_given() && vars_[*i].hooked != now) continue;
     std::vector<int> below;
     for (int b = v; b != *i; b = vars_[b].parent) below.push_back(b);
     for (auto b = below.rbegin(); b != below.rend(); ++b) {
