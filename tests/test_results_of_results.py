@@ -217,6 +217,25 @@ def test_retained_gradients_and_hooks_of_an_intermediate_result() -> None:
     assert fg.cache_hits(g) == 2
 
 
+def test_an_argument_is_read_before_it_is_written() -> None:
+    """`x` is written directly, where `w` already has its new value and history."""
+
+    def f(x: Tensor, w: Tensor, y: Tensor) -> Tensor:
+        x.add_(w.detach())
+        w.mul_(y)
+        return w.sin()
+
+    g = fg.jit(f)
+    for call in range(3):
+        found = []
+        for h in (f, g):
+            torch.manual_seed(call)
+            x, w, y = torch.randn(4), inner(4), leaf(4)
+            found.append((h(x, w, y), x, w))
+        torch.testing.assert_close(found[1], found[0], rtol=0, atol=0)
+    assert fg.cache_hits(g) == 2
+
+
 def test_second_gradients_past_a_mutable_operator_in_strided_memory() -> None:
     """bernoulli_ draws in the order of memory, and stays an operator without results."""
 

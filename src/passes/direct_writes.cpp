@@ -154,7 +154,19 @@ bool DirectWrites::is_movable(const Bind& b) const {
   return tensors && takes_numbers_as_elements(t_, b);
 }
 
+// An argument that the program goes on with is written where the history is made, before the
+// epilogue: what would move there could read it too late.
+bool DirectWrites::is_written_before_epilogue() const {
+  return std::any_of(t_.binds.begin() + static_cast<std::ptrdiff_t>(t_.epilogue), t_.binds.end(),
+                     [&](const Bind& b) {
+                       if (destination_of(b) == nullptr) return false;
+                       const size_t maker = made_by_[std::get<ValueId>(b.args[0])];
+                       return maker != kNobody && t_.binds[maker].op == prims::boundary();
+                     });
+}
+
 void DirectWrites::find_targets() {
+  if (is_written_before_epilogue()) return;
   Trace core = t_;
   core.binds.erase(core.binds.begin() + static_cast<std::ptrdiff_t>(t_.epilogue), core.binds.end());
   MemoryGroups groups(core);

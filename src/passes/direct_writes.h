@@ -51,6 +51,7 @@ class DirectWrites {
     bool uncounted = false;  // its in-place operators must not count
   };
   void find_uses();
+  bool is_written_before_epilogue() const;
   void find_targets();
   bool find_way(Target& target) const;
   static bool begins_with_result(Target& target);
