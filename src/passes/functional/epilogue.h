@@ -30,7 +30,7 @@ class Epilogue {
   Epilogue(const ir::Trace& recorded, Emitter& e, Variables& vars, SeenByCaller seen)
       : in_(recorded), e_(e), vars_(vars), seen_(std::move(seen)) {}
 
-  // Throws Refusal FG-122, FG-159, FG-162, FG-187, FG-193.
+  // Throws Refusal FG-122, FG-154, FG-159, FG-162, FG-187, FG-193.
   void write();
 
  private:
@@ -47,6 +47,7 @@ class Epilogue {
   void leave_out_unseen_changes();
   void count_for(int v);
   void change_identities();
+  void check_written_beside(const IdentityChange& change);
   bool is_seen(int v);
   bool is_done_by_leaf(size_t change) const;
   void make_views_taken_before(const IdentityChange& change);

@@ -19,11 +19,23 @@ using ir::ValueId;
 Shown::Shown(const ir::Trace& recorded, Emitter& e, Variables& vars, const KeptHistory& kept,
              Steps& steps)
     : in_(recorded), e_(e), vars_(vars), kept_(kept), steps_(steps) {
-  std::unordered_set<ValueId> apart;  // detach() and .data, and views of them
+  std::unordered_set<ValueId> apart;      // detach() and .data, and views of them
+  std::unordered_set<ValueId> uncounted;  // those of .data
+  std::vector<ValueId> given(in_.values.size(), kNoValue);  // the input that a value is a view of
+  for (ValueId id : in_.inputs) given[id] = id;
   for (const Bind& b : in_.binds) {
+    for_each_arg(b, [&](ValueId a) {
+      for_each_result(b, [&](ValueId r) {
+        if (in_.value(a).storage >= 0 && in_.value(a).storage == in_.value(r).storage)
+          given[r] = given[a];
+      });
+    });
     if (const auto* of = b.args.empty() ? nullptr : std::get_if<ValueId>(&b.args[0]);
         of != nullptr && (ops::cuts_gradient(b.op) || (ops::is_view(b.op) && apart.count(*of) > 0)))
-      for_each_result(b, [&](ValueId id) { apart.insert(id); });
+      for_each_result(b, [&](ValueId id) {
+        apart.insert(id);
+        if (b.op == prims::data() || uncounted.count(*of) > 0) uncounted.insert(id);
+      });
     if (ops::changes_geometry_in_place(b.op))
       if (const auto* id = std::get_if<ValueId>(&b.args[0]))
         reshaped_.insert(in_.value(*id).storage);
@@ -33,7 +45,8 @@ Shown::Shown(const ir::Trace& recorded, Emitter& e, Variables& vars, const KeptH
     });
     for (size_t a : ops::written_arguments(b))
       ir::for_each_value(b.args[a], [&](ValueId id) {
-        writes_[in_.value(id).storage].push_back({&b, !any || !b.grad_mode || apart.count(id) > 0});
+        writes_[in_.value(id).storage].push_back(
+            {&b, given[id], !any || !b.grad_mode || apart.count(id) > 0, uncounted.count(id) == 0});
       });
   }
 }
@@ -91,7 +104,7 @@ int Shown::parent_to_autograd(int v, const Bind& by) const {
     if (vars_[i].hooked != kNoValue) refuse(v, by.op.id());
   if (!vars_[origin].is_eager_view) return origin;
   if (vars_[origin].hooked != kNoValue) refuse(v, by.op.id());
-  return -1;
+  return vars_[origin].cut ? -1 : vars_[origin].parent;  // the argument that is the base of both
 }
 
 void Shown::check_outputs() {
@@ -115,6 +128,7 @@ void Shown::use(int v, const Bind& by) {
   if (reshaped_.count(vars_[v].facts.storage) > 0 && vars_[vars_.origin(v)].is_given() &&
       e_.requires_grad(vars_[v].current))
     refuse(v, by.op.id());
+  if (e_.requires_grad(vars_[v].current)) check_changed_base(v, by);
   std::vector<int> shown;  // from `v` up
   for (int i = v; i >= 0; i = parent_to_autograd(i, by))
     if (is_shown(i) && !will_be_another(i, by)) shown.push_back(i);
@@ -134,30 +148,64 @@ void Shown::use(int v, const Bind& by) {
   }
 }
 
+// Does it write through an argument that is no view to autograd of what `v` is one of, or the other
+// way round (x.detach(), beside x)?
+bool Shown::is_apart(int v, const Write& w) const {
+  auto base = [&](int i) {
+    while (i >= 0 && vars_[i].is_given() && vars_[i].parent >= 0 && !vars_[i].cut)
+      i = vars_[i].parent;
+    return i;
+  };
+  const int origin = vars_.origin(v);
+  return w.given != kNoValue && vars_[origin].is_given() &&
+         base(origin) != base(vars_.of(w.given));
+}
+
 // Will a later write give it another node?
 bool Shown::will_be_another(int v, const Bind& by) const {
   const auto it = writes_.find(vars_[v].facts.storage);
   if (it == writes_.end()) return false;
   bool silent = false;
+  bool moved = false;
   for (const Write& w : it->second) {
     if (w.bind < &by) continue;
-    if (!w.is_silent) return true;
+    if (!w.is_silent && !is_apart(v, w)) return true;
     silent = true;
+    moved = moved || moves(v, w);
   }
   if (!silent || !e_.requires_grad(vars_[v].current)) return false;
-  if (vars_[v].is_eager_view) return true;
+  if (vars_[v].is_eager_view && moved) return true;
   // The caller's tensor keeps this node, with other contents: an argument's is the one that it had
   // before the call.
   if (!vars_[v].is_given() || vars_[v].history_changed) refuse(v, by.op.id());
   return false;
 }
 
+// Does it move the version counter of `v`?
+bool Shown::moves(int v, const Write& w) const {
+  const bool own = vars_.has_own_version(v);
+  return w.is_counted && (w.given == kNoValue || vars_.has_own_version(vars_.of(w.given)) == own);
+}
+
 // A view of the caller's whose version counter moved, and which got no history by that, has another
 // node than it had.
 bool Shown::is_moved_silently(int v) const {
-  const int32_t storage = vars_[v].facts.storage;
-  return vars_[v].is_eager_view && !vars_[v].history_changed &&
-         (writes_.count(storage) > 0 || reshaped_.count(storage) > 0);
+  if (!vars_[v].is_eager_view || vars_[v].history_changed) return false;
+  const auto it = writes_.find(vars_[v].facts.storage);
+  return reshaped_.count(vars_[v].facts.storage) > 0 ||
+         (it != writes_.end() && std::any_of(it->second.begin(), it->second.end(),
+                                             [&](const Write& w) { return moves(v, w); }));
+}
+
+// A view of what was t_()ed (squeeze_, ...) afterwards hangs on what that is now.
+void Shown::check_changed_base(int v, const Bind& by) const {
+  for (int i = v; i >= 0; i = vars_[i].parent) {
+    const int base = vars_[i].parent;
+    if (base < 0 || !vars_[base].is_changed || vars_[i].change != nullptr) continue;
+    for (int k : vars_.storage(vars_[base]).variables)
+      if (vars_[k].change != nullptr && !vars_[k].cut && vars_.is_within(k, base) && is_output(k))
+        refuse(v, by.op.id());
+  }
 }
 
 // Is another output on the memory of an origin, with another origin?

@@ -35,7 +35,9 @@ class Shown {
  private:
   struct Write {
     const ir::Bind* bind;
+    ir::ValueId given;  // the input through which it is written
     bool is_silent;  // it gives what it writes no history: without grad mode, through detach()
+    bool is_counted;  // not through .data
   };
   bool gives_kept_history(const ir::Bind& bind) const;
   bool is_shown(int v) const;
@@ -45,6 +47,9 @@ class Shown {
   int parent_to_autograd(int v, const ir::Bind& by) const;
   void use(int v, const ir::Bind& by);
   bool will_be_another(int v, const ir::Bind& by) const;
+  void check_changed_base(int v, const ir::Bind& by) const;
+  bool is_apart(int v, const Write& w) const;
+  bool moves(int v, const Write& w) const;
   bool is_moved_silently(int v) const;
   void show(int v, const ir::Bind& by);
   void show_argument(int v, const ir::Bind& by);

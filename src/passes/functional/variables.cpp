@@ -103,6 +103,9 @@ ValueId Variables::read_contents(int index) {
   const bool grad_mode = e_.grad_mode;
   e_.grad_mode = v.made_by == nullptr || v.made_by->grad_mode;
   const ValueId before = v.current;
+  // What was written uncounted (through .data) leaves a view of the caller's the node that it has.
+  const bool keeps_node = v.is_given() && !v.cut && v.version >= 0 && !has_own_version(index) &&
+                          v.counted == storage(v).version_bumps && e_.requires_grad(before);
   v.current = derive(v, base);
   const bool cuts = v.view != nullptr && v.single && ops::cuts_gradient(v.view->op);
   if (v.cut && !cuts && e_.requires_grad(base)) {
@@ -110,11 +113,22 @@ ValueId Variables::read_contents(int index) {
     v.current = e_.emit(detach, {Arg(v.current)}, v.facts, false);
   }
   // What a write gave a history of its own, apart from its base's (detach, .data), keeps it.
-  if (v.cut && before != kNoValue && e_.requires_grad(before))
+  if (keeps_node || (v.cut && before != kNoValue && e_.requires_grad(before)))
     v.current = e_.emit(prims::set_data(), {Arg(before), Arg(v.current)}, v.facts, true);
   e_.grad_mode = grad_mode;
   v.version = storage(v).version;
+  v.counted = storage(v).version_bumps;
   return v.current;
+}
+
+ValueId Variables::taken_of(const Op& op, int parent, ValueId base) {
+  static const Op resolve = Op::get("aten::resolve_conj");
+  const ops::Card* card = ops::card_of(op);
+  if (card == nullptr || (card->traits & ops::kTakesNoConjugate) == 0) return base;
+  for (int i = parent; i >= 0; i = vars_[i].parent)
+    if (vars_[i].view != nullptr && ops::inverse_of_value_view(vars_[i].view->op) != nullptr)
+      return e_.emit(resolve, {Arg(base)}, vars_[parent].facts, e_.requires_grad(base));
+  return base;
 }
 
 // The view `v` of a new value of its parent.
@@ -122,7 +136,7 @@ ValueId Variables::derive(const Variable& v, ValueId base) {
   const Variable& p = vars_[v.parent];
   if (v.view != nullptr && v.single) {
     std::vector<Arg> args = v.view->args;
-    args[0] = Arg(base);
+    args[0] = Arg(taken_of(v.view->op, v.parent, base));
     return e_.emit(v.view->op, std::move(args), v.facts, e_.requires_grad(base) && !v.cut);
   }
   require_same_dtype(v, p);
@@ -206,7 +220,10 @@ void Variables::write(int index, ValueId contents, bool bumps_version, size_t by
     k = next;
   }
   ++s.version;
-  for (int i : current) vars_[i].version = s.version;
+  for (int i : current) {
+    vars_[i].version = s.version;
+    vars_[i].counted = s.version_bumps;
+  }
   if (!bumps_version) before_uncounted_[vars_[index].current] = before[0];
 }
 

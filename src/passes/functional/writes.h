@@ -30,6 +30,7 @@ class Writes {
   // numbers.
   bool draws_in_memory_order(const ir::Bind& bind, const std::vector<int>& targets) const;
   bool gives_history(const ir::Bind& bind) const;
+  bool gives_history(const ir::Bind& functional, size_t position) const;
   bool is_used_after(const ir::Bind& bind, int variable, bool or_views) const;
   void resize_empty_outs(const ir::Bind& bind, const std::vector<int>& targets);
   void check_overlaps(const ir::Bind& bind, const std::vector<size_t>& written) const;
