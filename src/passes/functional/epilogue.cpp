@@ -41,6 +41,7 @@ void Epilogue::write() {
   make_origins();
 
   e_.b.begin_epilogue();
+  switch_off_before_writes();
   for (const WriteBack& w : writes) {
     const Variable& v = vars_[w.variable];
     e_.grad_mode = v.history_changed;
@@ -64,6 +65,18 @@ void Epilogue::write() {
   change_identities();
   set_grads(grads);
   for (int v : outputs_) e_.b.trace().outputs.push_back(v < 0 ? kNoValue : view_of(v));
+}
+
+// requires_grad_(False) of an argument that a write then gave a history: a leaf is not written.
+void Epilogue::switch_off_before_writes() {
+  std::erase_if(seen_.changes, [&](const IdentityChange& change) {
+    const Variable& v = vars_[change.after];
+    if (!(change.recorded->op == prims::set_requires_grad()) || !v.is_given() ||
+        !v.history_changed || std::get<IValue>(change.recorded->args[1]).toBool())
+      return false;
+    again_in_place(*change.recorded, change.after, v.input);
+    return true;
+  });
 }
 
 // As the operator did before it wrote.
@@ -243,8 +256,9 @@ void Epilogue::check_written_beside(const IdentityChange& change) {
   if (!vars_[object].is_given() || change.before == change.after) return;
   for (int i : vars_.storage(vars_[object]).variables)
     if (i != object && vars_[i].is_given() && vars_[i].history_changed)
-      throw Refusal("FG-154", change.recorded->op.id() + " of an argument that shares memory with " +
-                                  vars_[i].facts.name + ", which gets a history");
+      throw Refusal("FG-154", change.recorded->op.id() +
+                                  " of an argument that shares memory with " + vars_[i].facts.name +
+                                  ", which gets a history");
 }
 
 // On memory of an input, or of an output.

@@ -41,6 +41,7 @@ class Epilogue {
   ir::ValueId resize(const Variable& v);
   std::vector<WriteBack> write_backs();
   void make_origins();
+  void switch_off_before_writes();
   void check_steps(int v, int origin);
   void bump_versions();
   void set_grads(const std::vector<ir::ValueId>& grads);

@@ -7,6 +7,7 @@
 #include "ir/errors.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
+#include "passes/functional/overlap.h"
 
 namespace fulgurite::passes {
 
@@ -14,20 +15,24 @@ using c10::IValue;
 using ir::Arg;
 using ir::Bind;
 using ir::kNoValue;
+using ir::Value;
 using ir::ValueId;
 
 Shown::Shown(const ir::Trace& recorded, Emitter& e, Variables& vars, const KeptHistory& kept,
              Steps& steps)
     : in_(recorded), e_(e), vars_(vars), kept_(kept), steps_(steps) {
-  std::unordered_set<ValueId> apart;      // detach() and .data, and views of them
-  std::unordered_set<ValueId> uncounted;  // those of .data
+  std::unordered_set<ValueId> apart;                        // detach() and .data, and views of them
+  std::unordered_set<ValueId> uncounted;                    // those of .data
   std::vector<ValueId> given(in_.values.size(), kNoValue);  // the input that a value is a view of
+  std::vector<ValueId> first(in_.values.size());  // of the values of one tensor (before its writes)
+  for (size_t id = 0; id < first.size(); ++id) first[id] = static_cast<ValueId>(id);
   for (ValueId id : in_.inputs) given[id] = id;
   for (const Bind& b : in_.binds) {
     for_each_arg(b, [&](ValueId a) {
       for_each_result(b, [&](ValueId r) {
-        if (in_.value(a).storage >= 0 && in_.value(a).storage == in_.value(r).storage)
-          given[r] = given[a];
+        if (in_.value(a).storage < 0 || in_.value(a).storage != in_.value(r).storage) return;
+        given[r] = given[a];
+        if (is_same_tensor(b, a, r)) first[r] = first[a];
       });
     });
     if (const auto* of = b.args.empty() ? nullptr : std::get_if<ValueId>(&b.args[0]);
@@ -45,10 +50,25 @@ Shown::Shown(const ir::Trace& recorded, Emitter& e, Variables& vars, const KeptH
     });
     for (size_t a : ops::written_arguments(b))
       ir::for_each_value(b.args[a], [&](ValueId id) {
-        writes_[in_.value(id).storage].push_back(
-            {&b, given[id], !any || !b.grad_mode || apart.count(id) > 0, uncounted.count(id) == 0});
+        writes_[in_.value(id).storage].push_back({&b, id, given[id],
+                                                  !any || !b.grad_mode || apart.count(id) > 0,
+                                                  uncounted.count(id) == 0});
       });
   }
+  for (ValueId id : in_.outputs)
+    if (id != kNoValue) outputs_.push_back(first[id]);
+}
+
+// Is the result the very tensor that was given, after a write or requires_grad_()?
+bool Shown::is_same_tensor(const Bind& b, ValueId given, ValueId result) const {
+  if (b.op == prims::set_requires_grad() || b.op == prims::boundary()) return true;
+  const Value& x = in_.value(given);
+  const Value& y = in_.value(result);
+  bool is_written = false;
+  for (size_t a : ops::written_arguments(b))
+    ir::for_each_value(b.args[a], [&](ValueId id) { is_written = is_written || id == given; });
+  return is_written && x.offset == y.offset && x.tensor().dtype == y.tensor().dtype &&
+         x.tensor().sizes == y.tensor().sizes && x.tensor().strides == y.tensor().strides;
 }
 
 void Shown::used_by(const Bind& bind) {
@@ -70,8 +90,8 @@ bool Shown::gives_kept_history(const Bind& bind) const {
 }
 
 bool Shown::is_output(int v) const {
-  return std::any_of(in_.outputs.begin(), in_.outputs.end(),
-                     [&](ValueId id) { return id != kNoValue && vars_.of(id) == v; });
+  return std::any_of(outputs_.begin(), outputs_.end(),
+                     [&](ValueId id) { return vars_.of(id) == v; });
 }
 
 bool Shown::is_shown(int v) const { return is_output(v) || is_argument(v); }
@@ -93,13 +113,24 @@ bool Shown::is_older(int v, const Bind* by) const {
          });
 }
 
+// Of unsafe_chunk and the like, which autograd does not know to be views.
+bool Shown::is_secret_part(int v) const { return vars_[v].rename && vars_[v].change == nullptr; }
+
+// Older than a write, it keeps the node that it had, which its tensor has no longer.
+void Shown::check_secret_part(int v, const std::string& by) const {
+  if (!is_secret_part(v)) return;
+  for (int i = vars_[v].parent; i >= 0; i = vars_[i].parent)
+    if (is_shown(i)) refuse(v, by);
+}
+
 // The variable on whose node that of `v` hangs; -1: none that the program has.
 int Shown::parent_to_autograd(int v, const Bind& by) const {
   const Variable& var = vars_[v];
   if (var.parent < 0 || var.is_given()) return var.parent;  // of an input, one that it is a view of
   if (!is_older(v, &by)) return var.parent;
+  check_secret_part(v, by.op.id());
   const int origin = vars_.origin(v);
-  if (origin == v) return -1;
+  if (origin == v || is_secret_part(v)) return -1;
   for (int i = var.parent; i != origin; i = vars_[i].parent)
     if (vars_[i].hooked != kNoValue) refuse(v, by.op.id());
   if (!vars_[origin].is_eager_view) return origin;
@@ -111,6 +142,8 @@ void Shown::check_outputs() {
   for (ValueId id : in_.outputs) {
     if (id == kNoValue) continue;
     const int v = vars_.of(id);
+    for (int i = v; i >= 0 && e_.requires_grad(vars_.read(v)); i = vars_[i].parent)
+      if (is_older(i, nullptr)) check_secret_part(i, "the return");
     const int origin = vars_.origin(v);
     if (origin == v || !e_.requires_grad(vars_.read(origin))) continue;
     for (int i = v; i != origin; i = vars_[i].parent) {
@@ -157,8 +190,7 @@ bool Shown::is_apart(int v, const Write& w) const {
     return i;
   };
   const int origin = vars_.origin(v);
-  return w.given != kNoValue && vars_[origin].is_given() &&
-         base(origin) != base(vars_.of(w.given));
+  return w.given != kNoValue && vars_[origin].is_given() && base(origin) != base(vars_.of(w.given));
 }
 
 // Will a later write give it another node?
@@ -169,14 +201,18 @@ bool Shown::will_be_another(int v, const Bind& by) const {
   bool moved = false;
   for (const Write& w : it->second) {
     if (w.bind < &by) continue;
-    if (!w.is_silent && !is_apart(v, w)) return true;
+    const int target = vars_.of(w.target);
+    const bool is_secret = target >= 0 && vars_.share_memory_secretly(v, target);
+    if (is_secret && !may_overlap(vars_[v].facts, vars_[target].facts)) continue;
+    if (!w.is_silent && !is_secret && !is_apart(v, w)) return true;
     silent = true;
     moved = moved || moves(v, w);
   }
   if (!silent || !e_.requires_grad(vars_[v].current)) return false;
   if (vars_[v].is_eager_view && moved) return true;
   // The caller's tensor keeps this node, with other contents: an argument's is the one that it had
-  // before the call.
+  // before the call, and a leaf is given as it is.
+  if (vars_[v].own_history || vars_[v].leaf_to_be) return false;
   if (!vars_[v].is_given() || vars_[v].history_changed) refuse(v, by.op.id());
   return false;
 }
@@ -210,9 +246,8 @@ void Shown::check_changed_base(int v, const Bind& by) const {
 
 // Is another output on the memory of an origin, with another origin?
 bool Shown::has_other_origin(int origin) const {
-  return std::any_of(in_.outputs.begin(), in_.outputs.end(), [&](ValueId id) {
-    if (id == kNoValue || vars_.of(id) < 0 || in_.value(id).storage != vars_[origin].facts.storage)
-      return false;
+  return std::any_of(outputs_.begin(), outputs_.end(), [&](ValueId id) {
+    if (vars_.of(id) < 0 || in_.value(id).storage != vars_[origin].facts.storage) return false;
     const int other = vars_.origin(vars_.of(id));
     return other != origin && !vars_[other].own_history;
   });
@@ -243,7 +278,8 @@ void Shown::show_argument(int v, const Bind& by) {
   const Storage& s = vars_.storage(vars_[v]);
   const auto given = std::count_if(s.variables.begin(), s.variables.end(),
                                    [&](int i) { return vars_[i].is_given(); });
-  if (given > 1 || vars_[v].resized || !vars_[v].version_bumped) refuse(v, by.op.id());
+  if (given > 1 || vars_[v].resized || !vars_[v].version_bumped || vars_[v].requires_grad_set)
+    refuse(v, by.op.id());
   vars_[v].current = vars_[v].hooked =
       e_.emit(prims::boundary(), {Arg(vars_.read(v)), Arg(IValue(int64_t{-1})), Arg(IValue())},
               vars_[v].facts, true);
