@@ -138,13 +138,15 @@ class Differentiator {
   }
 
   // Values that depend differentiably on an input that requires grad, or on a leaf that the call
-  // makes. Hooks run whatever a boundary depends on. So do those that the caller gets with a history
-  // that leads nowhere (computed from a view of a leaf, taken without grad mode): others may be
-  // computed from them.
+  // makes. Hooks run whatever a boundary depends on. So do those that the caller gets with a
+  // history that leads nowhere (computed from a view of a leaf, taken without grad mode): others
+  // may be computed from them.
   void find_active() {
     active_.assign(in_.values.size(), false);
     std::vector<bool> attached(in_.values.size(), false);
     for (ValueId id : attached_values(in_)) attached[id] = true;
+    for (const Bind& b : in_.binds)
+      for (ValueId id : inputs_of_step(b)) attached[id] = true;
     for (ValueId id : in_.inputs)
       active_[id] = in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad;
     for (size_t i = 0; i < in_.epilogue; ++i) {
