@@ -139,11 +139,40 @@ ValueId Variables::derive(const Variable& v, ValueId base) {
     args[0] = Arg(taken_of(v.view->op, v.parent, base));
     return e_.emit(v.view->op, std::move(args), v.facts, e_.requires_grad(base) && !v.cut);
   }
+  // Of an expanded tensor, that would be as_strided's gradient: shared among the elements in one
+  // place.
+  if (v.view != nullptr && overlaps_itself(p.facts.tensor())) return derive_with_others(v, base);
   require_same_dtype(v, p);
   return e_.emit(prims::strided_view(),
                  {Arg(base), Arg(ints(v.facts.tensor().sizes)), Arg(ints(v.facts.tensor().strides)),
                   Arg(IValue(v.facts.offset - p.facts.offset))},
                  v.facts, e_.requires_grad(base) && !v.cut);
+}
+
+// One of several results of its operator.
+ValueId Variables::derive_with_others(const Variable& v, ValueId base) {
+  Bind again{v.view->op, v.view->args, {}, e_.location, e_.region, e_.grad_mode};
+  again.args[0] = Arg(base);
+  ValueId wanted = kNoValue;
+  auto one = [&](ValueId recorded) {
+    if (recorded == kNoValue) return kNoValue;
+    const Variable& other = vars_[variable_of_[recorded]];
+    const ValueId id =
+        e_.b.add_value(Emitter::typed(other.facts.tensor(), e_.requires_grad(base) && !other.cut));
+    if (&other == &v) wanted = id;
+    return id;
+  };
+  for (const Result& r : v.view->results) {
+    if (const auto* id = std::get_if<ValueId>(&r)) {
+      again.results.emplace_back(one(*id));
+      continue;
+    }
+    ValueList list;
+    for (ValueId id : std::get<ValueList>(r)) list.push_back(one(id));
+    again.results.emplace_back(std::move(list));
+  }
+  e_.b.add_bind(std::move(again));
+  return wanted;
 }
 
 void Variables::require_same_dtype(const Variable& v, const Variable& p) const {
@@ -408,10 +437,16 @@ ValueId Variables::in_recorded_layout(ValueId id, const Variable& v) {
   const auto& sizes = facts.tensor().sizes;
   const bool any_stride = std::find(sizes.begin(), sizes.end(), 1) != sizes.end();
   const auto& binds = e_.b.trace().binds;
+  ValueId memory = id;  // the value whose memory it has
   for (size_t i = binds.size(); i-- > 0;) {
     bool made = false;
-    ir::for_each_result(binds[i], [&](ValueId r) { made = made || r == id; });
+    ir::for_each_result(binds[i], [&](ValueId r) { made = made || r == memory; });
     if (!made) continue;
+    if (!any_stride && ops::is_view(binds[i].op) &&
+        std::holds_alternative<ValueId>(binds[i].args[0])) {
+      memory = std::get<ValueId>(binds[i].args[0]);
+      continue;
+    }
     if (!any_stride && !ops::keeps_offset(binds[i].op)) return id;
     const auto& type = e_.b.value(id).tensor();
     return e_.emit(

@@ -142,6 +142,7 @@ class Variables {
   void share_flat_memory(int32_t storage_id, const std::vector<int>& roots);
   void share_memory_of_base(const std::vector<int>& roots,
                             const std::vector<record::SharedInput>& shared);
+  ir::ValueId derive_with_others(const Variable& v, ir::ValueId base);
   void require_same_dtype(const Variable& v, const Variable& p) const;
   bool is_apart(int i, int written) const;
   ir::ValueId scatter(const Variable& v, ir::ValueId base, ir::ValueId contents);

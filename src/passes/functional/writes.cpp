@@ -201,7 +201,9 @@ bool Writes::gives_history(const Bind& bind) const {
 // What a functional operator gives in that place of its lists (_foreach_): of the tensors there.
 bool Writes::gives_history(const Bind& functional, size_t position) const {
   bool gives = false;
-  auto look = [&](ValueId id) { gives = gives || (id != kNoValue && e_.requires_grad(id)); };
+  auto look = [&](ValueId id) {
+    gives = gives || (id != kNoValue && e_.b.value(id).is_tensor() && e_.requires_grad(id));
+  };
   for (const Arg& a : functional.args) {
     if (const auto* id = std::get_if<ValueId>(&a)) look(*id);
     if (const auto* list = std::get_if<ValueList>(&a); list != nullptr && position < list->size())
@@ -290,6 +292,8 @@ std::vector<ValueId> Writes::apply_functional(const Bind& bind, const ops::Funct
     for (const Result& r : bind.results)
       ir::for_each_value(r, [&](ValueId id) { recorded_after.push_back(id); });
   std::vector<int> targets;
+  bool mixed = false;  // with tensors that can have no history
+  bool any = false;
   auto result_like = [&](ValueId recorded, size_t position) {
     const Variable& v = vars_[vars_.of(recorded)];
     targets.push_back(vars_.of(recorded));
@@ -297,6 +301,8 @@ std::vector<ValueId> Writes::apply_functional(const Bind& bind, const ops::Funct
     bool rg = v.facts.tensor().requires_grad;
     if (k < recorded_after.size()) rg = in_.value(recorded_after[k]).tensor().requires_grad;
     if (recorded_after.empty() && old_results == 0) rg = gives_history(out, position);
+    mixed = mixed || !differentiable_type(v.facts.tensor().dtype);
+    any = any || rg;
     contents.push_back(e_.b.add_value(Emitter::typed(v.facts.tensor(), rg && bind.grad_mode)));
     return contents.back();
   };
@@ -316,6 +322,8 @@ std::vector<ValueId> Writes::apply_functional(const Bind& bind, const ops::Funct
       out.results.emplace_back(std::move(list));
     }
   }
+  if (mixed && any && contents.size() > 1)
+    throw Refusal("FG-174", bind.op.id() + " writes tensors with a history and integers");
   const bool into_out = bind.op.schema().arguments()[written[0]].kwarg_only();
   conform(out, contents, into_out);
   return contents;
