@@ -52,6 +52,10 @@ class _Run:
             distinct.setdefault(id(t), t)
         self.inputs = list(distinct.values())
         versions = [_version(t) for t in self.inputs]
+        # Views of leaves that were made without grad mode: they require grad, and gradients do not reach them.
+        self.unreached = any(
+            t.requires_grad and t._base is not None and t.grad_fn is None for t in self.inputs
+        )
         self.was_leaf = [t.is_leaf for t in self.inputs]
         self.outputs: list[Any] = []
         torch.manual_seed(seed + 1000)
@@ -223,6 +227,8 @@ def _version(t: torch.Tensor) -> int:
 
 def _compare(where: str, got: _Run, want: _Run, variant: str, exact: bool) -> list[str]:
     out: list[str] = []
+    if got.error is None and want.error is not None and UNFIT in want.error:
+        return []  # of a write that nobody sees, left out (docs/known_differences.md)
     if got.error != want.error:
         out.append(f"error {got.error!r}, eager's {want.error!r}")
         return [f"{where}: {o}" for o in out]
@@ -268,6 +274,10 @@ def _compare(where: str, got: _Run, want: _Run, variant: str, exact: bool) -> li
             got.refused = True
             got.gradients, want.gradients = got.gradients[:k], want.gradients[:k]
             break
+    for k, g in enumerate(got.gradients if want.unreached else []):
+        if isinstance(g, str) and any(p in g for p in GONE):  # see docs/known_differences.md
+            got.gradients, want.gradients = got.gradients[:k], want.gradients[:k]
+            break
     for k, w in enumerate(want.gradients):
         if isinstance(w, str) and DETACHED in w:  # what a compiled program saves is not detached
             got.gradients, want.gradients = got.gradients[:k], want.gradients[:k]
@@ -283,6 +293,7 @@ def _compare(where: str, got: _Run, want: _Run, variant: str, exact: bool) -> li
                 g != w
                 and not _same_error(g, w, want.earlier[k], precision)
                 and not (want.siblings[k] and _is_of_no_use(g, w))
+                and not _asks_in_vain(g, w)
             ):
                 out.append(
                     f"gradient {k}: {g if isinstance(g, str) else 'no error'}, in eager {w if isinstance(w, str) else 'no error'}"
@@ -314,6 +325,7 @@ def _compare(where: str, got: _Run, want: _Run, variant: str, exact: bool) -> li
 
 
 DETACHED = "Trying to use a saved tensor that has been detached in-place"
+UNFIT = "shape mismatch: value tensor of shape"
 FREED = "Trying to backward through the graph a second time"
 GONE = (FREED, "modified by an inplace operation", "has been modified inplace")
 
@@ -329,6 +341,17 @@ def _same_error(got: Any, want: Any, earlier: Any, precision: torch.dtype | None
         (a is None) == (b is None)
         and (a is None or values_differ(a, b, tight=True, within=precision) is None)
         for a, b in zip(got, earlier, strict=True)
+    )
+
+
+def _asks_in_vain(got: Any, want: Any) -> bool:
+    """There is no such gradient; the nodes of a compiled program lead to it all the same (an operator with several results
+    is one node), past something that was overwritten."""
+    return (
+        isinstance(got, str)
+        and any(p in got for p in GONE)
+        and isinstance(want, list)
+        and all(g is None for g in want)
     )
 
 
