@@ -62,7 +62,7 @@ const std::vector<Card>& cards() {
       {"aten::permute", kPermutes},
       {"aten::_conj", kNone, {}, -1, nullptr, nullptr, "aten::conj_physical"},
       {"aten::_neg_view", kNone, {}, -1, nullptr, nullptr, "aten::neg"},
-      {"aten::view_as_real", kNone, {}, -1, nullptr, nullptr, "aten::view_as_complex"},
+      {"aten::view_as_real", kTakesNoConjugate, {}, -1, nullptr, nullptr, "aten::view_as_complex"},
       {"aten::view_as_complex", kNone, {}, -1, nullptr, nullptr, "aten::view_as_real"},
       {"aten::select_scatter", kKeepsOffset | kAnyContents},
       {"aten::slice_scatter", kKeepsOffset | kAnyContents},

@@ -36,6 +36,7 @@ enum Trait : uint32_t {
   kChecksContents = 1 << 21,  // a pointwise operator that raises for some
   kChecksIntegers = 1 << 22,  // ... for some integers: it divides by them
   kChecksNumbers = 1 << 23,   // a pointwise operator that raises for some numbers
+  kTakesNoConjugate = 1 << 24,
 };
 
 struct Card {

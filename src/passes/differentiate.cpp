@@ -13,6 +13,7 @@
 #include "ops/traits.h"
 #include "passes/checkpoint.h"
 #include "passes/derive.h"
+#include "passes/functional/overlap.h"
 #include "passes/infer.h"
 #include "passes/overwritten_needs.h"
 #include "passes/user_rules.h"
@@ -77,6 +78,7 @@ class Differentiator {
         g.name = "g_" + in_.value(id).name;
         TensorType type = in_.value(id).tensor();
         type.requires_grad = false;
+        if (overlaps_itself(type)) type.strides = ir::default_strides(type.sizes);
         g.type = type;
         part_ = parts_.of_value[id];
         accumulate(id, b_.add_input(std::move(g)));
@@ -136,9 +138,15 @@ class Differentiator {
   }
 
   // Values that depend differentiably on an input that requires grad, or on a leaf that the call
-  // makes. Hooks run whatever a boundary depends on.
+  // makes. Hooks run whatever a boundary depends on. So do those that the caller gets with a
+  // history that leads nowhere (computed from a view of a leaf, taken without grad mode): others
+  // may be computed from them.
   void find_active() {
     active_.assign(in_.values.size(), false);
+    std::vector<bool> attached(in_.values.size(), false);
+    for (ValueId id : attached_values(in_)) attached[id] = true;
+    for (const Bind& b : in_.binds)
+      for (ValueId id : inputs_of_step(b)) attached[id] = true;
     for (ValueId id : in_.inputs)
       active_[id] = in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad;
     for (size_t i = 0; i < in_.epilogue; ++i) {
@@ -146,8 +154,8 @@ class Differentiator {
       if (!b.grad_mode && !(b.op == prims::set_data())) continue;
       bool any = b.op == prims::leaf() || b.op == prims::boundary() || b.op == prims::argument();
       for_each_arg(b, [&](ValueId id) { any = any || active_[id]; });
-      if (!any) continue;
       for_each_result(b, [&](ValueId id) {
+        if (!any && !attached[id]) return;
         active_[id] = in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad;
       });
     }
@@ -191,9 +199,12 @@ class Differentiator {
       for_each_result(bind, [&](ValueId id) { active = active || active_[id]; });
       const std::vector<ValueId> arguments = tensor_arguments(in_, bind);
       std::vector<bool> wanted(arguments.size(), false);
-      for (size_t a = 0; a < arguments.size(); ++a)
+      bool any = false;
+      for (size_t a = 0; a < arguments.size(); ++a) {
         wanted[a] = arguments[a] != kNoValue && active_[arguments[a]];
-      if (active) rules_[index] = user_rule(in_, bind, wanted, place(bind));
+        any = any || wanted[a];
+      }
+      if (active && any) rules_[index] = user_rule(in_, bind, wanted, place(bind));
     }
     const auto& rule = rules_[index];
     if (!rule || !rule->forward) {
@@ -305,6 +316,7 @@ class Differentiator {
     std::vector<bool> wanted(arguments.size(), false);
     for (size_t a = 0; a < arguments.size(); ++a)
       wanted[a] = arguments[a] != kNoValue && active_[arguments[a]];
+    if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
     const auto rule = rules_[index] ? rules_[index] : derive(in_, bind, cotangents, wanted);
     location_ = bind.location;
 

@@ -202,6 +202,8 @@ class Functionalizer {
         std::exchange(e_.grad_mode, e_.grad_mode && !ops::cuts_gradient(bind.op));
     for (const Arg& a : bind.args) out.args.push_back(vars_.mapped(a));
     e_.grad_mode = grad_mode;
+    if (schema_view)
+      out.args[0] = Arg(vars_.taken_of(bind.op, parent, std::get<ValueId>(out.args[0])));
     const bool single =
         bind.results.size() == 1 && std::holds_alternative<ValueId>(bind.results[0]);
     auto make = [&](ValueId recorded) {

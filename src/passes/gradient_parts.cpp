@@ -67,7 +67,9 @@ class Partition {
     one_ = one;
     for (const Bind& b : t_.binds) any = any || (!one && ops::has_own_history(b.op));
     if (any) {
-      find_dependents();
+      do {
+        find_dependents();
+      } while (split_before_outputs());
     } else {
       together();
     }
@@ -111,8 +113,35 @@ class Partition {
     }
   }
 
-  // Numbers of what depends on a value: outputs first, then steps by bind.
+  // A gradient that is asked for an output is asked of all that enters its part. Where that is not
+  // the output alone, what the output is computed from is a part of its own.
+  bool split_before_outputs() {
+    std::vector<int> part(t_.values.size(), kNoPart);
+    for (size_t i = 0; i < t_.epilogue; ++i)
+      if (parts_.of_bind[i] != kNoPart)
+        for_each_result(t_.binds[i], [&](ValueId id) { part[id] = parts_.of_bind[i]; });
+    std::vector<std::set<ValueId>> entered(parts_.count);  // from other parts
+    auto enter = [&](ValueId id, int from) {
+      if (active_[id] && part[id] != kNoPart && part[id] != from)
+        entered[static_cast<size_t>(part[id])].insert(id);
+    };
+    for (size_t i = 0; i < t_.epilogue; ++i) {
+      if (parts_.of_bind[i] != kNoPart)
+        for_each_arg(t_.binds[i], [&](ValueId id) { enter(id, parts_.of_bind[i]); });
+      for (ValueId id : inputs_of_step(t_.binds[i])) enter(id, kNoPart);
+    }
+    bool any = false;
+    for (ValueId id : attached_) {
+      if (part[id] == kNoPart || split_.count(id) > 0) continue;
+      const auto& others = entered[static_cast<size_t>(part[id])];
+      if (others.count(id) > 0 && others.size() > 1) any = split_.insert(id).second;
+    }
+    return any;
+  }
+
+  // Numbers of what depends on a value: outputs first, then steps by bind, then what is split.
   void find_dependents() {
+    std::fill(parts_.of_bind.begin(), parts_.of_bind.end(), kNoPart);
     std::vector<std::set<size_t>> of_value(t_.values.size());
     std::map<std::set<size_t>, int> known;
     for (size_t k = 0; k < attached_.size(); ++k) of_value[attached_[k]].insert(k);
@@ -131,6 +160,9 @@ class Partition {
       if (dependents.empty()) continue;
       const auto part = known.emplace(dependents, static_cast<int>(known.size())).first->second;
       parts_.of_bind[i] = part;
+      for_each_result(b, [&](ValueId id) {
+        if (split_.count(id) > 0) dependents.insert(attached_.size() + t_.binds.size() + id);
+      });
       for_each_arg(b, [&](ValueId id) {
         if (active_[id]) of_value[id].insert(dependents.begin(), dependents.end());
       });
@@ -162,6 +194,7 @@ class Partition {
   const Trace& t_;
   const std::vector<bool>& active_;
   const std::vector<ValueId>& attached_;
+  std::set<ValueId> split_;
   bool one_ = false;
   GradientParts parts_;
 };

@@ -6,6 +6,7 @@
 #include "passes/direct_writes.h"
 #include "passes/memory_groups.h"
 #include "passes/renaming.h"
+#include "passes/transformed.h"
 #include "passes/write_through.h"
 
 namespace fulgurite::passes {
@@ -123,6 +124,7 @@ class Reinplacer {
         t_(*body.trace),
         use_(body),
         part_(parts_of_memory(t_)),
+        transformed_(perhaps_transformed(t_, body.end)),
         names_(t_.values.size()),
         numbered_(t_.values.size(), false) {
     for (const auto* ids : {&t_.outputs, &t_.saved, &body.later})
@@ -205,7 +207,8 @@ class Reinplacer {
 
   bool may_hold(size_t i, ValueId target, ValueId result) {
     if (!same_layout(t_.value(target), t_.value(result)) ||
-        !has_own_elements(t_.value(result).tensor()) || !use_.dies_in(i, target))
+        !has_own_elements(t_.value(result).tensor()) || transformed_[target] ||
+        !use_.dies_in(i, target))
       return false;
     // Whoever keeps the result would keep all of that memory, and see its offset.
     return !part_[target] || !use_.untouchable[use_.groups.find(result)];
@@ -215,6 +218,7 @@ class Reinplacer {
   const Trace& t_;
   MemoryUse use_;
   std::vector<bool> part_;
+  std::vector<bool> transformed_;
   Renaming names_;
   std::vector<bool> numbered_;
 };

@@ -10,6 +10,7 @@
 #include "ops/cards.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
+#include "passes/transformed.h"
 
 namespace fulgurite::passes {
 namespace {
@@ -49,6 +50,7 @@ class Simplifier {
       for_each_arg(t.binds[i], [&](ValueId id) { given = given || given_[id]; });
       if (given) for_each_result(t.binds[i], [&](ValueId id) { given_[id] = true; });
     }
+    transformed_ = perhaps_transformed(t, t.epilogue);
     for (size_t i = 0; i < t.epilogue; ++i)
       for (size_t a : ops::written_arguments(t.binds[i]))
         ir::for_each_value(t.binds[i].args[a], [&](ValueId id) { written_[id] = true; });
@@ -112,7 +114,8 @@ class Simplifier {
       return kNoValue;
     const ops::Card* card = ops::card_of(b.op);
     if (card != nullptr && (card->traits & ops::kIdentity) != 0) return from;
-    if (b.op.name() == "aten::clone" && !written_[to] && !written_[from] && !given_[from])
+    if (b.op.name() == "aten::clone" && !written_[to] && !written_[from] && !given_[from] &&
+        !transformed_[from])
       return from;
     if (ops::is_view(b.op) && a.is_contiguous() && b.op.ns() == "aten" && !written_[to]) {
       // A view with the geometry of its base, at its start, is the base.
@@ -231,6 +234,7 @@ class Simplifier {
   std::unordered_map<ValueId, size_t> made_by_;
   std::vector<bool> leaves_;  // the caller gets it, or something on its memory
   std::vector<bool> written_;
+  std::vector<bool> transformed_;
   std::vector<bool> given_;  // an input, or something on its memory: the caller may change it
 };
 

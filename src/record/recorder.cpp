@@ -27,6 +27,47 @@ bool any_requires_grad(const Stack& stack, const c10::FunctionSchema& schema) {
 
 }  // namespace
 
+namespace {
+
+// The first argument, a tensor from outside of inference mode.
+at::Tensor ordinary_tensor_in_inference(const Stack& stack, size_t count) {
+  if (!c10::InferenceMode::is_enabled() || count == 0) return {};
+  const IValue& of = stack[stack.size() - count];
+  return of.isTensor() && of.toTensor().defined() && !of.toTensor().is_inference() ? of.toTensor()
+                                                                                   : at::Tensor();
+}
+
+}  // namespace
+
+// A tensor of inference mode has no version counter, and what is taken of it outside has its own.
+void Recorder::Impl::check_shared_with_inference(const Op& op, const at::Tensor& of,
+                                                 const IValue& result) {
+  const at::Tensor t = result.isTensor() ? result.toTensor()
+                       : result.isTensorList() && result.toListRef().size() > 0
+                           ? result.toTensorVector()[0]
+                           : at::Tensor();
+  if (ops::shares_memory_secretly(op) ||
+      (t.defined() && t.is_inference() && t.has_storage() && of.has_storage() && t.is_alias_of(of)))
+    refuse("FG-132", op.id() +
+                         " in inference mode of a tensor from outside of it, which shares its "
+                         "memory, and not its version counter");
+}
+
+// Memory of the caller is about to be written: whether its tensors require grad may have been set
+// since they were used.
+void Recorder::Impl::note_requires_grad_of_given(const IValue& written) {
+  auto look = [&](const at::Tensor& t) {
+    if (!t.defined() || !t.has_storage()) return;
+    for (size_t i = 0; i < given_tensors.size(); ++i) {
+      const at::Tensor g = given_tensors[i].tensor;
+      if (g.is_leaf() && g.has_storage() && g.is_alias_of(t)) use(g);
+    }
+  };
+  if (written.isTensor()) look(written.toTensor());
+  if (written.isTensorList())
+    for (const at::Tensor& t : written.toTensorVector()) look(t);
+}
+
 // A leaf operator: what autograd sees.
 void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack) {
   const Op op(handle);
@@ -37,13 +78,7 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   if (ambient_inference && (switched || c10::GradMode::is_enabled()))
     refuse("FG-132", "inference mode is left inside the function, which is not compiled yet");
   const size_t count = schema.arguments().size();
-  if (c10::InferenceMode::is_enabled() && ops::shares_memory_secretly(op)) {
-    const IValue& of = (*stack)[stack->size() - count];
-    if (of.isTensor() && !of.toTensor().is_inference())
-      refuse("FG-132", op.id() +
-                           " in inference mode of a tensor from outside of it, which shares its "
-                           "version counter");
-  }
+  const at::Tensor before = ordinary_tensor_in_inference(*stack, count);
   if (open_written_leaves(op, *stack)) {
     use_opened_leaves(stack, count);
     if (ops::writes_out_argument(op)) return write_out_arguments(op, stack);
@@ -60,6 +95,9 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
     values[id].constant = t.detach().clone();
     p.bind.args.emplace_back(id);
   } else {
+    for (size_t i = 0; i < count; ++i)
+      if (ops::writes_argument(op, i))
+        note_requires_grad_of_given((*stack)[stack->size() - count + i]);
     p.bind.args = arguments(*stack, count);
   }
   std::vector<std::pair<size_t, at::Tensor>> numbers_as_tensors;
@@ -109,6 +147,7 @@ void Recorder::Impl::leaf(const c10::OperatorHandle& handle, DispatchKeySet belo
   PendingBind done = std::move(binds[index]);
   results(done, static_cast<int32_t>(index), *stack);
   binds[index] = std::move(done);
+  if (before.defined()) check_shared_with_inference(op, before, stack->back());
   if (ops::leaves_memory_uninitialised(op))
     for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); ++i)
       if ((*stack)[i].isTensor()) fresh.allocated((*stack)[i].toTensor());

@@ -52,7 +52,7 @@ struct SharedInput {
   ir::ValueId value;
   bool is_view = false;  // to autograd, of the one input that is the base of all
   bool is_base = false;
-  bool own_version = false;  // writes through it are not counted for the base, as for .data
+  bool own_version = false;  // writes through it are not counted for the base, or the first of them
   bool is_restricted =
       false;  // a view that eager does not let be written (made under no_grad, by split, ...)
   bool is_transformed = false;  // conjugate or negative

@@ -515,6 +515,8 @@ struct Recorder::Impl {
   }
 
   bool is_written_after(ValueId id) const;
+  void check_shared_with_inference(const Op& op, const at::Tensor& of, const c10::IValue& result);
+  void note_requires_grad_of_given(const c10::IValue& written);
   void leaf(const c10::OperatorHandle& handle, DispatchKeySet below, Stack* stack);
   bool fill_literal(size_t first, size_t& index, const IValue& number);
   bool may_vary_in_gradient(size_t index, size_t argument, int node);

@@ -81,12 +81,13 @@ std::vector<SharedInput> Recorder::Impl::shared_inputs(const std::vector<ValueId
         std::get<ir::TensorType>(values[externals.back().value].type).requires_grad = false;
       group.push_back(given_tensors.back());
     }
+    const at::Tensor counted = base.defined() ? base : group.front().tensor;
     for (const Given& g : group) {
       SharedInput s{g.value};
       s.is_base = g.tensor.is_same(base.defined() || !one_base ? base : g.base);
       s.is_view = base.defined() && !s.is_base && g.base.is_same(base);
-      s.own_version = base.defined() && facts[g.value].version_counter !=
-                                            version_counter_of(base.unsafeGetTensorImpl());
+      s.own_version =
+          facts[g.value].version_counter != version_counter_of(counted.unsafeGetTensorImpl());
       s.is_restricted = g.is_restricted;
       s.is_transformed = g.tensor.is_conj() || g.tensor.is_neg();
       shared.push_back(s);

@@ -29,10 +29,12 @@ struct InputBefore : torch::autograd::Node {
   variable_list apply(variable_list&& gradients) override { return std::move(gradients); }
 };
 
-// A cotangent with the geometry that the backward trace was derived for; zeros if it is undefined.
+// A cotangent with the geometry that the backward trace was derived for; zeros if it is undefined,
+// or zeros without memory, which cannot be written.
 at::Tensor as_recorded(const at::Tensor& g, const ir::TensorType& type) {
   auto options = at::TensorOptions().dtype(type.dtype).device(type.device);
-  if (!g.defined()) return at::empty_strided(type.sizes, type.strides, options).zero_();
+  if (!g.defined() || g._is_zerotensor())
+    return at::empty_strided(type.sizes, type.strides, options).zero_();
   if (g.strides() == at::IntArrayRef(type.strides) && g.scalar_type() == type.dtype &&
       !g.is_conj() && !g.is_neg())
     return g;

@@ -52,6 +52,10 @@ class _Run:
             distinct.setdefault(id(t), t)
         self.inputs = list(distinct.values())
         versions = [_version(t) for t in self.inputs]
+        # Views of leaves that were made without grad mode: they require grad, and gradients do not reach them.
+        self.unreached = any(
+            t.requires_grad and t._base is not None and t.grad_fn is None for t in self.inputs
+        )
         self.was_leaf = [t.is_leaf for t in self.inputs]
         self.outputs: list[Any] = []
         torch.manual_seed(seed + 1000)
@@ -93,6 +97,8 @@ class _Run:
         # The same gradients, from when all was there that they need; None where that was not asked.
         self.earlier: list[list[Any] | str | None] = []
         self.kept: dict[tuple[int, ...], list[Any] | str] = {}
+        # Whether they were asked for results of an operator that has several.
+        self.siblings: list[bool] = []
 
     def differentiate(self, variant: str) -> None:
         """Gradients of the last output alone, then of all; then as ``variant`` says: "again" differentiates the
@@ -179,6 +185,10 @@ class _Run:
             self.gradients.append(list(found))
         except Exception as e:
             self.gradients.append(f"{type(e).__name__}: {e}")
+        nodes = [t.grad_fn for t in leaves if t.grad_fn is not None]
+        self.siblings += [any(len(n._input_metadata) > 1 for n in nodes)] * (
+            len(self.gradients) - len(self.siblings)
+        )
         asked = (*map(id, of), -1, *map(id, leaves))
         self.earlier.append(self.kept.get(asked))
         if keep:
@@ -217,6 +227,8 @@ def _version(t: torch.Tensor) -> int:
 
 def _compare(where: str, got: _Run, want: _Run, variant: str, exact: bool) -> list[str]:
     out: list[str] = []
+    if got.error is None and want.error is not None and UNFIT in want.error:
+        return []  # of a write that nobody sees, left out (docs/known_differences.md)
     if got.error != want.error:
         out.append(f"error {got.error!r}, eager's {want.error!r}")
         return [f"{where}: {o}" for o in out]
@@ -262,6 +274,10 @@ def _compare(where: str, got: _Run, want: _Run, variant: str, exact: bool) -> li
             got.refused = True
             got.gradients, want.gradients = got.gradients[:k], want.gradients[:k]
             break
+    for k, g in enumerate(got.gradients if want.unreached else []):
+        if isinstance(g, str) and any(p in g for p in GONE):  # see docs/known_differences.md
+            got.gradients, want.gradients = got.gradients[:k], want.gradients[:k]
+            break
     for k, w in enumerate(want.gradients):
         if isinstance(w, str) and DETACHED in w:  # what a compiled program saves is not detached
             got.gradients, want.gradients = got.gradients[:k], want.gradients[:k]
@@ -273,7 +289,12 @@ def _compare(where: str, got: _Run, want: _Run, variant: str, exact: bool) -> li
             if isinstance(g, str) and FREED in g and want.earlier[k] is not None:
                 got.freed = got.freed or not isinstance(w, str)
                 continue
-            if g != w and not _same_error(g, w, want.earlier[k], precision):
+            if (
+                g != w
+                and not _same_error(g, w, want.earlier[k], precision)
+                and not (want.siblings[k] and _is_of_no_use(g, w))
+                and not _asks_in_vain(g, w)
+            ):
                 out.append(
                     f"gradient {k}: {g if isinstance(g, str) else 'no error'}, in eager {w if isinstance(w, str) else 'no error'}"
                 )
@@ -304,6 +325,7 @@ def _compare(where: str, got: _Run, want: _Run, variant: str, exact: bool) -> li
 
 
 DETACHED = "Trying to use a saved tensor that has been detached in-place"
+UNFIT = "shape mismatch: value tensor of shape"
 FREED = "Trying to backward through the graph a second time"
 GONE = (FREED, "modified by an inplace operation", "has been modified inplace")
 
@@ -319,6 +341,28 @@ def _same_error(got: Any, want: Any, earlier: Any, precision: torch.dtype | None
         (a is None) == (b is None)
         and (a is None or values_differ(a, b, tight=True, within=precision) is None)
         for a, b in zip(got, earlier, strict=True)
+    )
+
+
+def _asks_in_vain(got: Any, want: Any) -> bool:
+    """There is no such gradient; the nodes of a compiled program lead to it all the same (an operator with several results
+    is one node), past something that was overwritten."""
+    return (
+        isinstance(got, str)
+        and any(p in got for p in GONE)
+        and isinstance(want, list)
+        and all(g is None for g in want)
+    )
+
+
+def _is_of_no_use(got: Any, want: Any) -> bool:
+    """Eager computes what leads to the node of an operator with several results (``a, b = x.split(2)``), also where only
+    the result that is not asked for leads there, and raises where something on the way was overwritten."""
+    return (
+        isinstance(want, str)
+        and any(p in want for p in GONE)
+        and isinstance(got, list)
+        and all(g is None for g in got)
     )
 
 

@@ -41,6 +41,7 @@ void Epilogue::write() {
   make_origins();
 
   e_.b.begin_epilogue();
+  switch_off_before_writes();
   for (const WriteBack& w : writes) {
     const Variable& v = vars_[w.variable];
     e_.grad_mode = v.history_changed;
@@ -64,6 +65,18 @@ void Epilogue::write() {
   change_identities();
   set_grads(grads);
   for (int v : outputs_) e_.b.trace().outputs.push_back(v < 0 ? kNoValue : view_of(v));
+}
+
+// requires_grad_(False) of an argument that a write then gave a history: a leaf is not written.
+void Epilogue::switch_off_before_writes() {
+  std::erase_if(seen_.changes, [&](const IdentityChange& change) {
+    const Variable& v = vars_[change.after];
+    if (!(change.recorded->op == prims::set_requires_grad()) || !v.is_given() ||
+        !v.history_changed || std::get<IValue>(change.recorded->args[1]).toBool())
+      return false;
+    again_in_place(*change.recorded, change.after, v.input);
+    return true;
+  });
 }
 
 // As the operator did before it wrote.
@@ -230,8 +243,22 @@ void Epilogue::change_identities() {
     if (is_done_by_leaf(k)) continue;
     make_views_taken_before(change);
     if (!is_seen(change.before)) continue;
+    check_written_beside(change);
     made_[change.after] = again_in_place(*change.recorded, change.after, view_of(change.before));
   }
+}
+
+// An argument beside one that the write-back has given a history by now: its own, of their base, is
+// new.
+void Epilogue::check_written_beside(const IdentityChange& change) {
+  int object = change.before;
+  while (vars_[object].change != nullptr) object = vars_[object].parent;
+  if (!vars_[object].is_given() || change.before == change.after) return;
+  for (int i : vars_.storage(vars_[object]).variables)
+    if (i != object && vars_[i].is_given() && vars_[i].history_changed)
+      throw Refusal("FG-154", change.recorded->op.id() +
+                                  " of an argument that shares memory with " + vars_[i].facts.name +
+                                  ", which gets a history");
 }
 
 // On memory of an input, or of an output.
@@ -302,9 +329,12 @@ ValueId Epilogue::view_of(int v) {
   return made_[v] = vars_.derive(var, base);
 }
 
-// .data is none, and what has another dtype (view_as_real and the like excepted).
+// .data is none, nor a part of unsafe_chunk, nor what has another dtype (view_as_real and the like
+// excepted).
 bool Epilogue::is_view_to_autograd(int v) const {
   const Variable& var = vars_[v];
+  if (var.change != nullptr) return is_view_to_autograd(var.parent);
+  if (var.rename) return false;
   if (var.made_by == nullptr || ops::cuts_gradient(var.made_by->op)) return false;
   const auto dtype = [](const Variable& of) {
     return c10::toRealValueType(of.facts.tensor().dtype);

@@ -30,7 +30,7 @@ class Epilogue {
   Epilogue(const ir::Trace& recorded, Emitter& e, Variables& vars, SeenByCaller seen)
       : in_(recorded), e_(e), vars_(vars), seen_(std::move(seen)) {}
 
-  // Throws Refusal FG-122, FG-159, FG-162, FG-187, FG-193.
+  // Throws Refusal FG-122, FG-154, FG-159, FG-162, FG-187, FG-193.
   void write();
 
  private:
@@ -41,12 +41,14 @@ class Epilogue {
   ir::ValueId resize(const Variable& v);
   std::vector<WriteBack> write_backs();
   void make_origins();
+  void switch_off_before_writes();
   void check_steps(int v, int origin);
   void bump_versions();
   void set_grads(const std::vector<ir::ValueId>& grads);
   void leave_out_unseen_changes();
   void count_for(int v);
   void change_identities();
+  void check_written_beside(const IdentityChange& change);
   bool is_seen(int v);
   bool is_done_by_leaf(size_t change) const;
   void make_views_taken_before(const IdentityChange& change);

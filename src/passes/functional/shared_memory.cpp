@@ -30,7 +30,10 @@ void Variables::share_memory_of_inputs(const std::vector<record::SharedInput>& s
         throw Refusal("FG-152",
                       "inputs of different dtypes share memory and one of them is written");
     }
-    for (const record::SharedInput& s : shared) vars_[of(s.value)].is_base = s.is_base;
+    for (const record::SharedInput& s : shared) {
+      vars_[of(s.value)].is_base = s.is_base;
+      vars_[of(s.value)].separate_version = s.own_version;
+    }
     for (const record::SharedInput& s : shared)
       if (s.is_transformed && vars_[of(s.value)].facts.storage == id)
         throw Refusal("FG-152",
@@ -87,7 +90,6 @@ void Variables::share_memory_of_base(const std::vector<int>& roots,
                                   " is a view made without grad mode, or one of several");
     vars_[r].parent = base;
     vars_[r].cut = !s.is_view;
-    vars_[r].separate_version = s.own_version;
   }
 }
 

@@ -7,6 +7,7 @@
 #include "ir/errors.h"
 #include "ops/prims.h"
 #include "ops/traits.h"
+#include "passes/functional/overlap.h"
 
 namespace fulgurite::passes {
 
@@ -14,24 +15,29 @@ using c10::IValue;
 using ir::Arg;
 using ir::Bind;
 using ir::kNoValue;
+using ir::Value;
 using ir::ValueId;
 
 Shown::Shown(const ir::Trace& recorded, Emitter& e, Variables& vars, const KeptHistory& kept,
              Steps& steps)
     : in_(recorded), e_(e), vars_(vars), kept_(kept), steps_(steps) {
-  std::unordered_set<ValueId> apart, uncounted;  // detach() and .data, and views of them
+  std::unordered_set<ValueId> apart, uncounted;             // detach() and .data, and views of them
+  std::vector<ValueId> given(in_.values.size(), kNoValue);  // the input that a value is a view of
+  std::vector<ValueId> first(in_.values.size());  // of the values of one tensor (before its writes)
+  for (size_t id = 0; id < first.size(); ++id) first[id] = static_cast<ValueId>(id);
+  for (ValueId id : in_.inputs) given[id] = id;
   for (const Bind& b : in_.binds) {
-    const bool writes = !ops::written_arguments(b).empty();  // then it may return what it wrote
-    if (ops::cuts_gradient(b.op) || ops::is_view(b.op) || writes)
-      for_each_arg(b, [&](ValueId of) {
-        const bool is_apart = ops::cuts_gradient(b.op) || apart.count(of) > 0;
-        const bool is_uncounted = b.op == prims::data() || uncounted.count(of) > 0;
-        for_each_result(b, [&](ValueId id) {
-          if (!in_.value(id).is_tensor() || in_.value(id).storage != in_.value(of).storage) return;
-          if (is_apart) apart.insert(id);
-          if (is_uncounted) uncounted.insert(id);
-        });
+    for_each_arg(b, [&](ValueId a) {
+      for_each_result(b, [&](ValueId r) {
+        if (in_.value(a).storage < 0 || in_.value(a).storage != in_.value(r).storage) return;
+        given[r] = given[a];
+        const bool same = is_same_tensor(b, a, r);
+        if (same) first[r] = first[a];
+        if (!same && !ops::is_view(b.op) && !ops::cuts_gradient(b.op)) return;
+        if (ops::cuts_gradient(b.op) || apart.count(a) > 0) apart.insert(r);
+        if (b.op == prims::data() || uncounted.count(a) > 0) uncounted.insert(r);
       });
+    });
     if (ops::changes_geometry_in_place(b.op))
       if (const auto* id = std::get_if<ValueId>(&b.args[0]))
         reshaped_.insert(in_.value(*id).storage);
@@ -42,10 +48,24 @@ Shown::Shown(const ir::Trace& recorded, Emitter& e, Variables& vars, const KeptH
     for (size_t a : ops::written_arguments(b))
       ir::for_each_value(b.args[a], [&](ValueId id) {
         writes_[in_.value(id).storage].push_back(
-            {&b, !any || !b.grad_mode || apart.count(id) > 0,
+            {&b, id, given[id], !any || !b.grad_mode || apart.count(id) > 0,
              ops::bumps_versions(b.op) && uncounted.count(id) == 0});
       });
   }
+  for (ValueId id : in_.outputs)
+    if (id != kNoValue) outputs_.push_back(first[id]);
+}
+
+// Is the result the very tensor that was given, after a write or requires_grad_()?
+bool Shown::is_same_tensor(const Bind& b, ValueId given, ValueId result) const {
+  if (b.op == prims::set_requires_grad() || b.op == prims::boundary()) return true;
+  const Value& x = in_.value(given);
+  const Value& y = in_.value(result);
+  bool is_written = false;
+  for (size_t a : ops::written_arguments(b))
+    ir::for_each_value(b.args[a], [&](ValueId id) { is_written = is_written || id == given; });
+  return is_written && x.offset == y.offset && x.tensor().dtype == y.tensor().dtype &&
+         x.tensor().sizes == y.tensor().sizes && x.tensor().strides == y.tensor().strides;
 }
 
 void Shown::used_by(const Bind& bind) {
@@ -67,8 +87,8 @@ bool Shown::gives_kept_history(const Bind& bind) const {
 }
 
 bool Shown::is_output(int v) const {
-  return std::any_of(in_.outputs.begin(), in_.outputs.end(),
-                     [&](ValueId id) { return id != kNoValue && vars_.of(id) == v; });
+  return std::any_of(outputs_.begin(), outputs_.end(),
+                     [&](ValueId id) { return vars_.of(id) == v; });
 }
 
 bool Shown::is_shown(int v) const { return is_output(v) || is_argument(v); }
@@ -103,11 +123,13 @@ bool Shown::is_written_with_others(int v, const Bind* by) const {
 // Autograd takes older views of the base again, and not through views that the caller has.
 void Shown::hang_older_on_base(int v, const Bind* by) {
   const int origin = vars_.origin(v);
+  for (int i = v; i >= 0 && e_.requires_grad(vars_.read(v)); i = vars_[i].parent)
+    if (is_older(i, by)) check_secret_part(i, by);
   if (origin == v || !e_.requires_grad(vars_.read(origin))) return;
   for (int i = v; i != origin; i = vars_[i].parent) {
     if (!is_older(i, by)) continue;
     const bool is_base = !vars_[origin].is_eager_view;
-    const int base = is_base ? origin : vars_[origin].parent;
+    const int base = is_base ? origin : vars_[origin].cut ? -1 : vars_[origin].parent;
     bool passes = !is_base && (base >= 0 || by == nullptr || vars_[origin].hooked != kNoValue);
     for (int k = vars_[i].parent; k != origin; k = vars_[k].parent)
       passes = passes || is_output(k) || vars_[k].hooked != kNoValue;
@@ -116,6 +138,16 @@ void Shown::hang_older_on_base(int v, const Bind* by) {
     if (passes && (base < 0 || !vars_.hang_on(i, base))) refuse(v, by);
     return;
   }
+}
+
+// Of unsafe_chunk and the like, which autograd does not know to be views.
+bool Shown::is_secret_part(int v) const { return vars_[v].rename && vars_[v].change == nullptr; }
+
+// Older than a write, it keeps the node that it had, which its tensor has no longer.
+void Shown::check_secret_part(int v, const Bind* by) const {
+  if (!is_secret_part(v)) return;
+  for (int i = vars_[v].parent; i >= 0; i = vars_[i].parent)
+    if (is_shown(i)) refuse(v, by);
 }
 
 void Shown::returned() {
@@ -127,9 +159,10 @@ void Shown::use(int v, const Bind& by) {
   if (reshaped_.count(vars_[v].facts.storage) > 0 && vars_[vars_.origin(v)].is_given() &&
       e_.requires_grad(vars_[v].current))
     refuse(v, &by);
+  if (e_.requires_grad(vars_[v].current)) check_changed_base(v, by);
   if (!is_written_later(v, by)) hang_older_on_base(v, &by);
   std::vector<int> shown;  // from `v` up
-  for (int i = v; i >= 0; i = vars_[i].parent) {
+  for (int i = v; i >= 0; i = vars_[i].is_given() && vars_[i].cut ? -1 : vars_[i].parent) {
     if (!is_shown(i) || will_be_another(i, by)) continue;
     shown.push_back(i);
     if (vars_[i].is_given()) break;  // its own node leads on
@@ -161,37 +194,73 @@ bool Shown::is_written_later(int v, const Bind& by) const {
   return it != writes_.end() && it->second.back().bind >= &by;
 }
 
+// Does it write through an argument that is no view to autograd of what `v` is one of, or the other
+// way round (x.detach(), beside x)?
+bool Shown::is_apart(int v, const Write& w) const {
+  auto base = [&](int i) {
+    while (i >= 0 && vars_[i].is_given() && vars_[i].parent >= 0 && !vars_[i].cut)
+      i = vars_[i].parent;
+    return i;
+  };
+  const int origin = vars_.origin(v);
+  return w.given != kNoValue && vars_[origin].is_given() && base(origin) != base(vars_.of(w.given));
+}
+
 // Will a later write give it another node?
 bool Shown::will_be_another(int v, const Bind& by) const {
   const auto it = writes_.find(vars_[v].facts.storage);
   if (it == writes_.end()) return false;
   bool silent = false;
+  bool moved = false;
   for (const Write& w : it->second) {
     if (w.bind < &by) continue;
-    if (!w.is_silent) return true;
+    const int target = vars_.of(w.target);
+    const bool is_secret = target >= 0 && vars_.share_memory_secretly(v, target);
+    if (is_secret && !may_overlap(vars_[v].facts, vars_[target].facts)) continue;
+    if (!w.is_silent && !is_secret && !is_apart(v, w)) return true;
     silent = true;
+    moved = moved || moves(v, w);
   }
   if (!silent || !e_.requires_grad(vars_[v].current)) return false;
-  if (vars_[v].is_eager_view) return true;
+  if (vars_[v].is_eager_view && moved) return true;
   // The caller's tensor keeps this node, with other contents: an argument's is the one that it had
-  // before the call.
+  // before the call, and a leaf is given as it is.
+  if (vars_[v].own_history || vars_[v].leaf_to_be) return false;
   if (!vars_[v].is_given() || vars_[v].history_changed) refuse(v, &by);
   return false;
+}
+
+// Does it move the version counter of `v`?
+bool Shown::moves(int v, const Write& w) const {
+  const bool own = vars_.has_own_version(v);
+  return w.is_counted && (w.given == kNoValue || vars_.has_own_version(vars_.of(w.given)) == own);
 }
 
 // A view of the caller's whose version counter moved, if through another tensor, has another node
 // than it had.
 bool Shown::is_moved(int v) const {
-  const int32_t storage = vars_[v].facts.storage;
-  return vars_[v].is_eager_view && !vars_[v].history_changed &&
-         (writes_.count(storage) > 0 || reshaped_.count(storage) > 0);
+  if (!vars_[v].is_eager_view || vars_[v].history_changed) return false;
+  const auto it = writes_.find(vars_[v].facts.storage);
+  return reshaped_.count(vars_[v].facts.storage) > 0 ||
+         (it != writes_.end() && std::any_of(it->second.begin(), it->second.end(),
+                                             [&](const Write& w) { return moves(v, w); }));
+}
+
+// A view of what was t_()ed (squeeze_, ...) afterwards hangs on what that is now.
+void Shown::check_changed_base(int v, const Bind& by) const {
+  for (int i = v; i >= 0; i = vars_[i].parent) {
+    const int base = vars_[i].parent;
+    if (base < 0 || !vars_[base].is_changed || vars_[i].change != nullptr) continue;
+    for (int k : vars_.storage(vars_[base]).variables)
+      if (vars_[k].change != nullptr && !vars_[k].cut && vars_.is_within(k, base) && is_output(k))
+        refuse(v, &by);
+  }
 }
 
 // Is another output on the memory of an origin, with another origin?
 bool Shown::has_other_origin(int origin) const {
-  return std::any_of(in_.outputs.begin(), in_.outputs.end(), [&](ValueId id) {
-    if (id == kNoValue || vars_.of(id) < 0 || in_.value(id).storage != vars_[origin].facts.storage)
-      return false;
+  return std::any_of(outputs_.begin(), outputs_.end(), [&](ValueId id) {
+    if (vars_.of(id) < 0 || in_.value(id).storage != vars_[origin].facts.storage) return false;
     const int other = vars_.origin(vars_.of(id));
     return other != origin && !vars_[other].own_history &&
            !(vars_[other].is_given() && vars_[origin].is_given());
@@ -226,7 +295,7 @@ void Shown::show_argument(int v, const Bind& by) {
     const Variable& other = vars_[i];
     if (!other.is_given() || !other.written_directly) continue;
     if (written >= 0 || other.resized || !other.version_bumped || other.separate_version ||
-        other.written_back || other.open)
+        other.written_back || other.open || other.requires_grad_set)
       refuse(v, &by);
     written = i;
   }

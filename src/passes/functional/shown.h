@@ -35,19 +35,27 @@ class Shown {
  private:
   struct Write {
     const ir::Bind* bind;
-    bool is_silent;   // it gives what it writes no history: without grad mode, through detach()
-    bool is_counted;  // by the version counter of the memory: not through .data
+    ir::ValueId target;
+    ir::ValueId given;  // the input through which it is written
+    bool is_silent;     // it gives what it writes no history: without grad mode, through detach()
+    bool is_counted;    // not through .data
   };
   bool gives_kept_history(const ir::Bind& bind) const;
   bool is_shown(int v) const;
   bool is_output(int v) const;
   bool is_argument(int v) const;
+  bool is_same_tensor(const ir::Bind& b, ir::ValueId given, ir::ValueId result) const;
+  bool is_secret_part(int v) const;
+  void check_secret_part(int v, const ir::Bind* by) const;
   bool is_older(int v, const ir::Bind* by) const;
   bool is_written_with_others(int v, const ir::Bind* by) const;
   void hang_older_on_base(int v, const ir::Bind* by);
   void use(int v, const ir::Bind& by);
   bool is_written_later(int v, const ir::Bind& by) const;
   bool will_be_another(int v, const ir::Bind& by) const;
+  void check_changed_base(int v, const ir::Bind& by) const;
+  bool is_apart(int v, const Write& w) const;
+  bool moves(int v, const Write& w) const;
   bool is_moved(int v) const;
   void show(int v, const ir::Bind& by);
   void show_argument(int v, const ir::Bind& by);
@@ -60,6 +68,7 @@ class Shown {
   const KeptHistory& kept_;
   Steps& steps_;
   std::unordered_map<int32_t, std::vector<Write>> writes_;  // by storage, in order
+  std::vector<ir::ValueId> outputs_;                        // the first value of each
   std::unordered_set<int32_t> reshaped_;                    // storages of t_, squeeze_, ...
   // A variable -> the value of a shown one that it was last derived from.
   std::unordered_map<int, ir::ValueId> derived_from_;

@@ -103,6 +103,9 @@ ValueId Variables::read_contents(int index) {
   const bool grad_mode = e_.grad_mode;
   e_.grad_mode = v.made_by == nullptr || v.made_by->grad_mode;
   const ValueId before = v.current;
+  // What was written uncounted (through .data) leaves a view of the caller's the node that it has.
+  const bool keeps_node = v.is_given() && !v.cut && v.version >= 0 && !has_own_version(index) &&
+                          v.counted == storage(v).version_bumps && e_.requires_grad(before);
   v.current = derive(v, base);
   const bool cuts = v.view != nullptr && ops::cuts_gradient(v.view->op);
   if (v.cut && !cuts && e_.requires_grad(base)) {
@@ -110,11 +113,22 @@ ValueId Variables::read_contents(int index) {
     v.current = e_.emit(detach, {Arg(v.current)}, v.facts, false);
   }
   // What a write gave a history of its own, apart from its base's (detach, .data), keeps it.
-  if (v.cut && before != kNoValue && e_.requires_grad(before))
+  if (keeps_node || (v.cut && before != kNoValue && e_.requires_grad(before)))
     v.current = e_.emit(prims::set_data(), {Arg(before), Arg(v.current)}, v.facts, true);
   e_.grad_mode = grad_mode;
   v.version = storage(v).version;
+  v.counted = storage(v).version_bumps;
   return v.current;
+}
+
+ValueId Variables::taken_of(const Op& op, int parent, ValueId base) {
+  static const Op resolve = Op::get("aten::resolve_conj");
+  const ops::Card* card = ops::card_of(op);
+  if (card == nullptr || (card->traits & ops::kTakesNoConjugate) == 0) return base;
+  for (int i = parent; i >= 0; i = vars_[i].parent)
+    if (vars_[i].view != nullptr && ops::inverse_of_value_view(vars_[i].view->op) != nullptr)
+      return e_.emit(resolve, {Arg(base)}, vars_[parent].facts, e_.requires_grad(base));
+  return base;
 }
 
 // The view `v` of a new value of its parent.
@@ -122,14 +136,43 @@ ValueId Variables::derive(const Variable& v, ValueId base) {
   const Variable& p = vars_[v.parent];
   if (v.view != nullptr) {
     std::vector<Arg> args = v.view->args;
-    args[0] = Arg(base);
+    args[0] = Arg(taken_of(v.view->op, v.parent, base));
     return e_.emit(v.view->op, std::move(args), v.facts, e_.requires_grad(base) && !v.cut);
   }
+  // Of an expanded tensor, that would be as_strided's gradient: shared among the elements in one
+  // place.
+  if (!v.single && overlaps_itself(p.facts.tensor())) return derive_with_others(v, base);
   require_same_dtype(v, p);
   return e_.emit(prims::strided_view(),
                  {Arg(base), Arg(ints(v.facts.tensor().sizes)), Arg(ints(v.facts.tensor().strides)),
                   Arg(IValue(v.facts.offset - p.facts.offset))},
                  v.facts, e_.requires_grad(base) && !v.cut);
+}
+
+// One of several results of its operator.
+ValueId Variables::derive_with_others(const Variable& v, ValueId base) {
+  Bind again{v.made_by->op, v.made_by->args, {}, e_.location, e_.region, e_.grad_mode};
+  again.args[0] = Arg(base);
+  ValueId wanted = kNoValue;
+  auto one = [&](ValueId recorded) {
+    if (recorded == kNoValue) return kNoValue;
+    const Variable& other = vars_[variable_of_[recorded]];
+    const ValueId id =
+        e_.b.add_value(Emitter::typed(other.facts.tensor(), e_.requires_grad(base) && !other.cut));
+    if (&other == &v) wanted = id;
+    return id;
+  };
+  for (const Result& r : v.made_by->results) {
+    if (const auto* id = std::get_if<ValueId>(&r)) {
+      again.results.emplace_back(one(*id));
+      continue;
+    }
+    ValueList list;
+    for (ValueId id : std::get<ValueList>(r)) list.push_back(one(id));
+    again.results.emplace_back(std::move(list));
+  }
+  e_.b.add_bind(std::move(again));
+  return wanted;
 }
 
 void Variables::require_same_dtype(const Variable& v, const Variable& p) const {
@@ -206,7 +249,10 @@ void Variables::write(int index, ValueId contents, bool bumps_version, size_t by
     k = next;
   }
   ++s.version;
-  for (int i : current) vars_[i].version = s.version;
+  for (int i : current) {
+    vars_[i].version = s.version;
+    vars_[i].counted = s.version_bumps;
+  }
   if (!bumps_version) before_uncounted_[vars_[index].current] = before[0];
 }
 
@@ -418,10 +464,16 @@ ValueId Variables::in_recorded_layout(ValueId id, const Variable& v) {
   const auto& sizes = facts.tensor().sizes;
   const bool any_stride = std::find(sizes.begin(), sizes.end(), 1) != sizes.end();
   const auto& binds = e_.b.trace().binds;
+  ValueId memory = id;  // the value whose memory it has
   for (size_t i = binds.size(); i-- > 0;) {
     bool made = false;
-    ir::for_each_result(binds[i], [&](ValueId r) { made = made || r == id; });
+    ir::for_each_result(binds[i], [&](ValueId r) { made = made || r == memory; });
     if (!made) continue;
+    if (!any_stride && ops::is_view(binds[i].op) &&
+        std::holds_alternative<ValueId>(binds[i].args[0])) {
+      memory = std::get<ValueId>(binds[i].args[0]);
+      continue;
+    }
     if (!any_stride && !ops::keeps_offset(binds[i].op)) return id;
     const auto& type = e_.b.value(id).tensor();
     return e_.emit(

@@ -41,6 +41,7 @@ struct Variable {
 
   ir::ValueId current = ir::kNoValue;  // functional value
   int version = 0;                     // of the storage, at which `current` is right
+  int counted = 0;                     // the storage's `version_bumps` then
   bool written = false;
   bool written_directly = false;  // an input: through no other input that is a view of it
   bool history_changed = false;   // a write with gradient: the caller's tensor gets a new history
@@ -80,6 +81,7 @@ class Variables {
   void alias_of(ir::ValueId recorded, int index);
   int of(ir::ValueId recorded) const { return variable_of_[static_cast<size_t>(recorded)]; }
   Storage& storage(const Variable& v) { return storages_[v.facts.storage]; }
+  const Storage& storage(const Variable& v) const { return storages_.at(v.facts.storage); }
   // Are the two on one memory without autograd knowing (_unsafe_view, unsafe_split)?
   bool share_memory_secretly(int a, int b) const;
   // Does any bind of the program write this storage?
@@ -111,6 +113,9 @@ class Variables {
       for (ir::ValueId& id : *list) id = read_recorded(id);
     return copy;
   }
+  // What the view `op` of a variable is taken of, given the value of that: a conjugate is so by its
+  // contents where memory was written, and is none where the program had the conjugate of one.
+  ir::ValueId taken_of(const ir::Op& op, int parent, ir::ValueId base);
   // The view `v` of a new value of its parent.
   ir::ValueId derive(const Variable& v, ir::ValueId base);
 
@@ -143,6 +148,7 @@ class Variables {
   void share_flat_memory(int32_t storage_id, const std::vector<int>& roots);
   void share_memory_of_base(const std::vector<int>& roots,
                             const std::vector<record::SharedInput>& shared);
+  ir::ValueId derive_with_others(const Variable& v, ir::ValueId base);
   void require_same_dtype(const Variable& v, const Variable& p) const;
   bool is_apart(int i, int written) const;
   ir::ValueId scatter(const Variable& v, ir::ValueId base, ir::ValueId contents);

@@ -201,6 +201,20 @@ bool Writes::gives_history(const Bind& bind) const {
   return gives && bind.grad_mode;
 }
 
+// What a functional operator gives in that place of its lists (_foreach_): of the tensors there.
+bool Writes::gives_history(const Bind& functional, size_t position) const {
+  bool gives = false;
+  auto look = [&](ValueId id) {
+    gives = gives || (id != kNoValue && e_.b.value(id).is_tensor() && e_.requires_grad(id));
+  };
+  for (const Arg& a : functional.args) {
+    if (const auto* id = std::get_if<ValueId>(&a)) look(*id);
+    if (const auto* list = std::get_if<ValueList>(&a); list != nullptr && position < list->size())
+      look((*list)[position]);
+  }
+  return gives;
+}
+
 // Whether the program uses the variable after this bind, or returns it.
 bool Writes::is_used_after(const Bind& bind, int variable) const {
   return is_any_used_after(bind, /*in_grad_mode=*/false, [&](int v) { return v == variable; });
@@ -299,12 +313,17 @@ std::vector<ValueId> Writes::apply_functional(const Bind& bind, const ops::Funct
     for (const Result& r : bind.results)
       ir::for_each_value(r, [&](ValueId id) { recorded_after.push_back(id); });
   std::vector<int> targets;
-  auto result_like = [&](ValueId recorded) {
+  bool mixed = false;  // with tensors that can have no history
+  bool any = false;
+  auto result_like = [&](ValueId recorded, size_t position) {
     const Variable& v = vars_[vars_.of(recorded)];
     targets.push_back(vars_.of(recorded));
     const size_t k = contents.size();
     bool rg = v.facts.tensor().requires_grad;
     if (k < recorded_after.size()) rg = in_.value(recorded_after[k]).tensor().requires_grad;
+    if (recorded_after.empty() && old_results == 0) rg = gives_history(out, position);
+    mixed = mixed || !differentiable_type(v.facts.tensor().dtype);
+    any = any || rg;
     contents.push_back(e_.b.add_value(Emitter::typed(v.facts.tensor(), rg && bind.grad_mode)));
     return contents.back();
   };
@@ -316,13 +335,16 @@ std::vector<ValueId> Writes::apply_functional(const Bind& bind, const ops::Funct
           bind.op.schema().arguments()[i].type()->kind() == c10::TypeKind::ListType;
       out.results.push_back(is_list ? Result(ValueList()) : Result(kNoValue));
     } else if (const auto* id = std::get_if<ValueId>(&bind.args[i])) {
-      out.results.emplace_back(result_like(*id));
+      out.results.emplace_back(result_like(*id, 0));
     } else {
       ValueList list;
-      for (ValueId e : std::get<ValueList>(bind.args[i])) list.push_back(result_like(e));
+      for (ValueId e : std::get<ValueList>(bind.args[i]))
+        list.push_back(result_like(e, list.size()));
       out.results.emplace_back(std::move(list));
     }
   }
+  if (mixed && any && contents.size() > 1)
+    throw Refusal("FG-174", bind.op.id() + " writes tensors with a history and integers");
   const bool into_out = bind.op.schema().arguments()[written[0]].kwarg_only();
   conform(out, contents, into_out);
   return contents;

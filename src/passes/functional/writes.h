@@ -31,6 +31,7 @@ class Writes {
   // numbers.
   bool draws_in_memory_order(const ir::Bind& bind, const std::vector<int>& targets) const;
   bool gives_history(const ir::Bind& bind) const;
+  bool gives_history(const ir::Bind& functional, size_t position) const;
   bool is_used_after(const ir::Bind& bind, int variable) const;
   bool is_used_with_views_after(const ir::Bind& bind, int variable) const;
   bool is_any_used_after(const ir::Bind& bind, bool in_grad_mode,
