@@ -9,6 +9,7 @@
 #include "structure.h"
 #include "warning_effect.h"
 #include "watch/streams.h"
+#include "watch/values.h"
 
 namespace fulgurite::python {
 namespace {
@@ -58,6 +59,12 @@ bool print_text(PyObject* stream, PyObject* pieces, bool flush) {
       !PyRef::steal(PyObject_CallMethod(stream, "write", "O", text.get())))
     return false;
   return !flush || static_cast<bool>(PyRef::steal(PyObject_CallMethod(stream, "flush", nullptr)));
+}
+
+bool call_method(PyObject* object, const char* name, PyObject* argument = nullptr) {
+  const PyRef method = PyRef::steal(PyUnicode_FromString(name));
+  return method &&
+         PyRef::steal(PyObject_CallMethodObjArgs(object, method.get(), argument, nullptr));
 }
 
 // How often a container is found among the arguments.
@@ -128,11 +135,10 @@ struct Effects::Maker {
   void add_whole(const Effect& e, size_t index) {
     PyObject* o = e.holder.get();
     if (last_whole.at(o) != index) return;  // a later step writes what it is in the end
-    if (!PyList_CheckExact(o) && !PyDict_CheckExact(o))
+    if (!PyList_CheckExact(o) && !PyDict_CheckExact(o) && !watching::is_deque(o))
       refuse(e,
              std::string("changes of a ") + Py_TYPE(o)->tp_name + " as a whole are not replayed");
-    PyRef copy = PyRef::steal(PyList_CheckExact(o) ? PyList_GetSlice(o, 0, PyList_GET_SIZE(o))
-                                                   : PyDict_Copy(o));
+    PyRef copy = PyRef::steal(PyDict_CheckExact(o) ? PyDict_Copy(o) : PySequence_List(o));
     add(Step::Kind::WriteAll, e, {}, value(e, copy.get()));
   }
 
@@ -143,7 +149,7 @@ struct Effects::Maker {
     const Py_ssize_t n =
         arguments != nullptr && PyTuple_Check(arguments) ? PyTuple_GET_SIZE(arguments) : 0;
     auto argument = [&](Py_ssize_t i) { return PyTuple_GET_ITEM(arguments, i); };
-    if (PyList_CheckExact(o) && how == "append" && n == 1)
+    if ((PyList_CheckExact(o) || watching::is_deque(o)) && how == "append" && n == 1)
       return add(Step::Kind::Append, e, {}, value(e, argument(0)));
     if (PySet_CheckExact(o) && n == 1 && (how == "add" || how == "discard" || how == "remove"))
       return add(how == "add" ? Step::Kind::SetAdd : Step::Kind::SetDiscard, e, {},
@@ -187,7 +193,8 @@ struct Effects::Maker {
 
   void add(const Effect& e, size_t index) {
     PyObject* o = e.holder.get();
-    const bool container = o != nullptr && (PyList_Check(o) || PyDict_Check(o));
+    const bool container =
+        o != nullptr && (PyList_Check(o) || PyDict_Check(o) || watching::is_deque(o));
     switch (e.kind) {
       case EffectKind::SetAttr:
         return add(Step::Kind::SetAttribute, e, e.key, value(e, e.value.get()));
@@ -327,7 +334,7 @@ bool Effects::write(const Step& step, PyObject* o, PyObject* value) const {
     case Step::Kind::SetCell:
       return PyCell_Set(o, value) == 0;
     case Step::Kind::Append:
-      return PyList_Append(o, value) == 0;
+      return PyList_Check(o) ? PyList_Append(o, value) == 0 : call_method(o, "append", value);
     case Step::Kind::SetAdd:
       return PySet_Add(o, value) == 0;
     case Step::Kind::SetDiscard:
@@ -338,6 +345,7 @@ bool Effects::write(const Step& step, PyObject* o, PyObject* value) const {
       return print_text(o, value, PyTuple_GET_ITEM(step.key.get(), 0) == Py_True);
     case Step::Kind::WriteAll:
       if (PyList_Check(o)) return PyList_SetSlice(o, 0, PyList_GET_SIZE(o), value) == 0;
+      if (!PyDict_Check(o)) return call_method(o, "clear") && call_method(o, "extend", value);
       PyDict_Clear(o);
       return PyDict_Update(o, value) == 0;
   }

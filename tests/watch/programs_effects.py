@@ -47,6 +47,13 @@ SERVED = {
     "property_counter": "class C:\n    @property\n    def n(s): return s._n\n    @n.setter\n    def n(s, v): s._n = v\no = C(); o._n = 0\ndef f(x):\n    o.n += 2\n    return x * 2\ndef state(): return o._n",
     "descriptor": "class D:\n    def __get__(s, o, t=None): return o.__dict__['_v']\n    def __set__(s, o, v): o.__dict__['_v'] = v\nclass C: v = D()\no = C(); o.v = torch.zeros(2)\ndef f(x):\n    o.v = o.v + x.mean()\n    return o.v\ndef state(): return o.v",
     "frozen_dataclass": "@dataclass(frozen=True)\nclass C:\n    h: Any\no = C(torch.zeros(2))\ndef f(x):\n    object.__setattr__(o, 'h', o.h + x.mean())\n    return o.h\ndef state(): return o.h",
+    # --- deques
+    "deque_grows": "q = collections.deque(maxlen=3)\ndef f(x):\n    q.append(x.sum())\n    q.append(2.0)\n    return x * 2\ndef state(): return list(q), q.maxlen",
+    "deque_of_frames": "o = Box(q=collections.deque([torch.zeros(3)] * 3, maxlen=3))\ndef f(x):\n    o.q.append(x)\n    return torch.cat(list(o.q))\ndef state(): return list(o.q)",
+    "deque_is_filled": "q = collections.deque(maxlen=3)\ndef f(x):\n    q.append(x.mean())\n    return torch.stack(list(q)).sum()\ndef state(): return list(q)",
+    "deque_of_transitions": "q = collections.deque(maxlen=3)\ndef f(x):\n    q.append((x[0], x.max().item(), {'r': 1.0}))\n    return x * 2\ndef state(): return list(q)",
+    "deque_as_argument": "def args(i): return torch.ones(3) * i, collections.deque([torch.ones(1), torch.ones(1) * i], maxlen=2)\ndef f(x, q):\n    q.append(x.sum())\n    return x * q[0], q\ndef state(): return None",
+    "deque_is_emptied": "q = collections.deque([1, 2, 3])\ndef f(x):\n    n = q.popleft()\n    q.append(n)\n    q.appendleft(q.pop())\n    return x * n\ndef state(): return list(q)",
     # --- counters and other numbers
     "counter": "o = Box(n=0)\ndef f(x):\n    o.n += 1\n    return x * 2\ndef state(): return o.n",
     "counter_on_module": "class M(nn.Module):\n    def __init__(s):\n        super().__init__(); s.n = 0\n    def forward(s, x):\n        s.n += 1\n        return x * 2\nm = M()\ndef f(x): return m(x)\ndef state(): return m.n",

@@ -2,6 +2,7 @@
 
 import programs_calls
 import programs_containers
+import programs_deques
 import programs_functions
 import programs_library
 import programs_lookups
@@ -24,6 +25,7 @@ TABLES = [
     programs_lookups,
     programs_functions,
     programs_containers,
+    programs_deques,
     programs_values,
     programs_unseen,
     programs_protocols,

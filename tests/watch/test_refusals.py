@@ -30,7 +30,7 @@ REFUSED = [
     ("lru_cache without the result", "import functools\n@functools.lru_cache\ndef g(x): return x\nn = [0]\ndef h(): n.append(1); return len(n)\ndef f(): return g(h())", "no result for these arguments"),
     ("lru_cache with a hash in Python", "import functools\nclass C:\n    def __hash__(s): return 1\n@functools.lru_cache\ndef g(x): return 1\nc = C()\ndef f(): return g(c)", "hash is Python code"),
     ("context variable left set", "import contextvars\nc = contextvars.ContextVar('c')\ndef f():\n    t = c.set(1)\n    c.reset(t)\n    c.set(2)", "context variable"),
-    ("deque", "import collections\nq = collections.deque([1])\ndef f(): return sum(q)", "deque"),
+    ("length of a bytearray", "b = bytearray(b'ab')\ndef f(): return len(b)", "bytearray"),
     ("thread", "import threading\ndef f():\n    t = threading.Thread(target=int)\n    t.start()\n    t.join()", "threads"),
     ("thread local", "import threading\nt = threading.local(); t.x = 1\ndef f(): return t.x", "local"),
     ("ctypes", "import ctypes\nc = ctypes.c_int(3)\ndef f(): return c.value", "c_int"),

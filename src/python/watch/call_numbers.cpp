@@ -30,6 +30,14 @@ bool only_moves(std::string_view name) {
                           "list.extend",
                           "list.copy",
                           "list.__iter__",
+                          "collections.deque.append",
+                          "collections.deque.appendleft",
+                          "collections.deque.extend",
+                          "collections.deque.extendleft",
+                          "collections.deque.pop",
+                          "collections.deque.popleft",
+                          "collections.deque.copy",
+                          "collections.deque.__iter__",
                           "tuple.__iter__",
                           "dict.items",
                           "dict.values",
@@ -48,7 +56,10 @@ bool only_moves(std::string_view name) {
                           "torch._C._has_torch_function_unary",
                           "torch._C._has_torch_function_variadic"});
 }
-bool moves_by_key(std::string_view name) { return is_one_of(name, {"list.insert", "list.pop"}); }
+bool moves_by_key(std::string_view name) {
+  return is_one_of(name,
+                   {"list.insert", "list.pop", "collections.deque", "collections.deque.rotate"});
+}
 
 bool moves_by_key(Callee callee) {
   switch (callee) {
