@@ -213,8 +213,16 @@ struct Effects::Maker {
       case EffectKind::Mutate:
         if (container && e.whole) return add_whole(e, index);
         return add_mutation(e);
-      case EffectKind::TensorAttr:
-        refuse(e, "an attribute of a tensor; keep it on an object of your own");
+      case EffectKind::TensorAttr: {
+        PyObject* found = _PyType_Lookup(Py_TYPE(o), e.key.get());
+        if (!is_plain_tensor(o) || (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr))
+          refuse(e, "it changes more than a Python attribute");
+        if (e.fresh) return;  // it comes with the tensor, wherever that goes
+        if (finder.locate(o).kind == Locator::Kind::Argument)
+          refuse(e, "a Python attribute of an argument");
+        if (!e.value) return add(Step::Kind::DeleteAttribute, e, e.key, -1);
+        return add(Step::Kind::SetAttribute, e, e.key, value(e, e.value.get()));
+      }
       case EffectKind::Warn: {
         Locator globals;
         globals.kind = Locator::Kind::Fixed;

@@ -2,6 +2,7 @@
 
 import programs_calls
 import programs_containers
+import programs_copies
 import programs_deques
 import programs_functions
 import programs_library
@@ -25,6 +26,7 @@ TABLES = [
     programs_lookups,
     programs_functions,
     programs_containers,
+    programs_copies,
     programs_deques,
     programs_values,
     programs_unseen,

@@ -75,6 +75,9 @@ class Call {
   bool print_options(PyObject* (&options)[4]) const;
   void writes_text(PyObject* stream, const std::vector<PyRef>& pieces, PyObject* text, bool flush);
   bool warning_arguments(PyObject*& message, PyObject*& category, Py_ssize_t& stacklevel) const;
+  void read_scope();
+  void reduce();
+  void read_state(PyObject* object);
   bool reads_elements();
   bool accumulates() const;
   static bool grad_mode();

@@ -114,6 +114,10 @@ void Call::apply(const CalleeModel& model) {
       return take_id(first);
     case Callee::Super:
       return;
+    case Callee::Scope:
+      return read_scope();
+    case Callee::Reduce:
+      return reduce();
     case Callee::CellGet:
       if (first) r_.read_context_variable(first);
       return;

@@ -149,6 +149,8 @@ void Call::numbers(const CalleeModel& model) {
   if (model.callee == Callee::GradFunction) return;  // they go to the forward as they are
   if (model.callee == Callee::Op) return number_use(std::move(nodes));
   if (number_calculation(called)) return;
+  // Whatever is in the object, its state is.
+  if (model.callee == Callee::Reduce) return;
   const bool keyed = moves_by_key(called) || moves_by_key(model.callee) ||
                      (model.callee == Callee::Contains && argument(0) && PyDict_Check(argument(0)));
   if (keyed && argument(1) != nullptr && n.holds(argument(1))) return n.fix(nodes);
@@ -156,7 +158,8 @@ void Call::numbers(const CalleeModel& model) {
   if (model.callee == Callee::Get || model.callee == Callee::SetDefault ||
       model.callee == Callee::Pop)
     return;
-  if (keyed || only_moves(called) || model.callee == Callee::IsInstance ||
+  const bool of_dict = called == "dict" && (!argument(0) || PyDict_CheckExact(argument(0)));
+  if (keyed || of_dict || only_moves(called) || model.callee == Callee::IsInstance ||
       model.callee == Callee::AbcCheck) {
     if (!argument(0) || is_tensor(argument(0))) return n.fix(nodes);
     NumberStep step{NumberStep::Kind::Carry, {}};

@@ -202,7 +202,9 @@ struct WatchOptions {
   void (*on_grad_access)(PyObject* tensor, void* context) = nullptr;
   // Called before the program sets `requires_grad` of such a tensor.
   void (*on_requires_grad)(PyObject* tensor, void* context) = nullptr;
-  void* context = nullptr;  // of the two
+  // Called before another tensor on the memory of this one comes into being without an operator.
+  void (*on_alias)(PyObject* tensor, void* context) = nullptr;
+  void* context = nullptr;  // of the three
   // Gets what becomes of numbers; null: numbers are guarded by value.
   NumberSink* numbers = nullptr;
   // Is told of calls of custom autograd.Functions; null: they refuse the run.
