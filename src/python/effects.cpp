@@ -6,6 +6,7 @@
 #include <map>
 
 #include "ir/errors.h"
+#include "output_effect.h"
 #include "structure.h"
 #include "warning_effect.h"
 #include "watch/streams.h"
@@ -36,29 +37,6 @@ bool will_print(const Locator& where, PyObject* text) {
   PyObject* stream = stream_of(where);
   if (stream == nullptr) return false;
   return stream == Py_None || (is_plain_stream(stream) && can_write(stream, text));
-}
-
-// The pieces in one text: a new reference, or nullptr with an exception set.
-PyRef joined(PyObject* pieces) {
-  PyRef text = PyRef::steal(PyUnicode_FromString(""));
-  for (Py_ssize_t i = 0; text && i < PyTuple_GET_SIZE(pieces); ++i) {
-    PyRef piece = PyRef::borrow(PyTuple_GET_ITEM(pieces, i));
-    if (PyTuple_Check(piece.get()))
-      piece = PyRef::steal(
-          PyObject_Format(PyTuple_GET_ITEM(piece.get(), 0), PyTuple_GET_ITEM(piece.get(), 1)));
-    text = piece ? PyRef::steal(PyUnicode_Concat(text.get(), piece.get())) : PyRef();
-  }
-  return text;
-}
-
-bool print_text(PyObject* stream, PyObject* pieces, bool flush) {
-  if (stream == Py_None) return true;
-  const PyRef text = joined(pieces);
-  if (!text) return false;
-  if (PyUnicode_GET_LENGTH(text.get()) > 0 &&
-      !PyRef::steal(PyObject_CallMethod(stream, "write", "O", text.get())))
-    return false;
-  return !flush || static_cast<bool>(PyRef::steal(PyObject_CallMethod(stream, "flush", nullptr)));
 }
 
 bool call_method(PyObject* object, const char* name, PyObject* argument = nullptr) {
@@ -233,6 +211,12 @@ struct Effects::Maker {
       }
       case EffectKind::Print:
         return add_print(e);
+      case EffectKind::Log: {
+        const Locator logger = finder.locate(o);
+        if (logger.kind != Locator::Kind::Fixed)
+          refuse(e, "the logger could not be found again in the next call");
+        return add(Step::Kind::Log, e, e.key, value(e, e.value.get()));
+      }
       case EffectKind::Io:
         refuse(e, "output cannot be replayed; move it out of the function");
       default:
@@ -297,6 +281,7 @@ bool Effects::prepare(const GuardProgram& guards, PyObject* const* args, size_t 
       if (warning_may_raise(PyTuple_GET_ITEM(step.key.get(), 0))) return false;
       continue;
     }
+    if (step.kind == Step::Kind::Log && !logs_plainly(where.object.get())) return false;
     if (step.kind == Step::Kind::Print) {
       if (!will_print(where, PyTuple_GET_ITEM(step.key.get(), 1))) return false;
       continue;
@@ -349,8 +334,10 @@ bool Effects::write(const Step& step, PyObject* o, PyObject* value) const {
       return PySet_Discard(o, value) >= 0;
     case Step::Kind::Warn:
       return give_warning(o, step.key.get(), value);
+    case Step::Kind::Log:
+      return log_again(o, step.key.get(), value);
     case Step::Kind::Print:
-      return print_text(o, value, PyTuple_GET_ITEM(step.key.get(), 0) == Py_True);
+      return print_pieces(o, value, PyTuple_GET_ITEM(step.key.get(), 0) == Py_True);
     case Step::Kind::WriteAll:
       if (PyList_Check(o)) return PyList_SetSlice(o, 0, PyList_GET_SIZE(o), value) == 0;
       if (!PyDict_Check(o)) return call_method(o, "clear") && call_method(o, "extend", value);

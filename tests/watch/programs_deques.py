@@ -64,6 +64,18 @@ PROGRAMS = [
         may_refuse=True,
     ),
     P(
+        "a WeakSet",
+        "import weakref\nclass C:\n    def __init__(s, k): s.k = k\na, b = C(1), C(2)\nw = weakref.WeakSet([a])\ndef f(): return sum(o.k for o in w), len(w), b in w",
+        ["w.add(b)", "a.k = 5", "w.discard(a)"],
+        ["Z = 1"],
+    ),
+    P(
+        "nothing to take from",
+        "import collections\nL, q, s = [], collections.deque(), set()\ndef g(take):\n    try: return take()\n    except (IndexError, KeyError): return 0\ndef f(): return g(L.pop), g(q.popleft), g(q.pop), g(s.pop)",
+        [],
+        ["Z = 1"],
+    ),
+    P(
         "ends of equal ranges",
         "r = range(0, 3, 2)\ndef f(): return r.stop, len(r)",
         ["r = range(0, 4, 2)", "r = range(3)"],

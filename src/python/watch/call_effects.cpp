@@ -266,7 +266,9 @@ bool Call::changes_nothing(PyObject* container, PyObject* item) {
                : PyDict_Check(container)   ? PyDict_GET_SIZE(container) == 0
                : PyAnySet_Check(container) ? PySet_GET_SIZE(container) == 0
                                            : false;
-  if (how != "clear" || !empty) return false;
+  // (Those that take an item raise.)
+  if (!empty || (how != "clear" && how != "pop" && how != "popleft" && how != "popitem"))
+    return false;
   r_.read_length(container);
   return true;
 }

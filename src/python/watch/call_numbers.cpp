@@ -148,7 +148,7 @@ void Call::numbers(const CalleeModel& model) {
     return;
   if (model.callee == Callee::GradFunction) return;  // they go to the forward as they are
   if (model.callee == Callee::Op) return number_use(std::move(nodes));
-  if (number_calculation(called)) return;
+  if (number_calculation(called) || number_format(called)) return;
   // Whatever is in the object, its state is.
   if (model.callee == Callee::Reduce) return;
   const bool keyed = moves_by_key(called) || moves_by_key(model.callee) ||
@@ -230,6 +230,19 @@ bool Call::number_calculation(const std::string& called) {
     return true;
   }
   return false;
+}
+
+// n.__format__(spec), as Tensor.__format__ has it.
+bool Call::number_format(const std::string& called) {
+  NumberWatch& n = r_.numbers;
+  if ((called != "float.__format__" && called != "int.__format__") || a_.size() != 2 ||
+      n.find(a_[0]) < 0 || !PyUnicode_CheckExact(a_[1]) || n.is_text(a_[1]))
+    return false;
+  NumberStep step{NumberStep::Kind::Text, {}};
+  step.nodes = {n.find(a_[0])};
+  step.pieces.push_back(PyRef::steal(PyTuple_Pack(2, a_[0], a_[1])));
+  frame_.number_step = std::make_unique<NumberStep>(std::move(step));
+  return true;
 }
 
 // round(x, digits)

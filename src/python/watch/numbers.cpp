@@ -147,6 +147,9 @@ void number_return(Recording& r, PyObject* value) {
       case Operation::BinarySubscr:
       case Operation::BeforeWith:
         break;
+      case Operation::FormatValue:  // f"{t}" is what t.__format__ gives
+        direct = (caller.running.argument & 3) == 0;
+        break;
       case Operation::ForIter:
       case Operation::Send: {
         PyObject* iterator = caller.top[caller.running.operation == Operation::ForIter ? -1 : -2];

@@ -316,7 +316,8 @@ void Recording::effect(EffectKind kind, PyObject* holder, PyObject* key, PyObjec
   }
   // What is stored is made again by each call (recipe.h), with the program's numbers in it.
   numbers.fix_in(key);
-  const bool may_vary = kind < EffectKind::Backward || kind == EffectKind::Print;
+  const bool may_vary =
+      kind < EffectKind::Backward || kind == EffectKind::Print || kind == EffectKind::Log;
   if (!may_vary || kind == EffectKind::TensorAttr) numbers.fix_in(value);
   if (kind == EffectKind::TensorAttr && on_requires_grad_ != nullptr && !is_born(holder) &&
       text_of(key) == "requires_grad") {

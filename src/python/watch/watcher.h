@@ -57,7 +57,8 @@ enum class EffectKind {
   Print,       // writes text to a stream; holder: which (null: sys.stdout as it is then), key:
                // (whether it flushes, the text without numbers), value: texts, and tuples of a
                // number and its format, in order
-  Io,          // logging, other warnings and writes to streams; value: the arguments
+  Log,         // Logger._log; holder: the logger, key and value: see ../output_effect.h
+  Io,          // other logging, other warnings and writes to streams; value: the arguments
   Other,
 };
 
