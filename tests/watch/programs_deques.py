@@ -64,12 +64,6 @@ PROGRAMS = [
         may_refuse=True,
     ),
     P(
-        "a WeakSet",
-        "import weakref\nclass C:\n    def __init__(s, k): s.k = k\na, b = C(1), C(2)\nw = weakref.WeakSet([a])\ndef f(): return sum(o.k for o in w), len(w), b in w",
-        ["w.add(b)", "a.k = 5", "w.discard(a)"],
-        ["Z = 1"],
-    ),
-    P(
         "nothing to take from",
         "import collections\nL, q, s = [], collections.deque(), set()\ndef g(take):\n    try: return take()\n    except (IndexError, KeyError): return 0\ndef f(): return g(L.pop), g(q.popleft), g(q.pop), g(s.pop)",
         [],

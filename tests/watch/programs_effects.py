@@ -58,6 +58,7 @@ SERVED = {
     "attributes_by_vars": "o = Box(n=0)\ndef f(x):\n    vars(o)['n'] = vars(o)['n'] + 1\n    return x * 2\ndef state(): return o.n",
     "copies": "import copy\no = Box(k=2, l=[1, 2], h=torch.zeros(2))\ndef f(x):\n    o.h = x + 1\n    p = copy.copy(o)\n    p.k = 3\n    return p.h * p.k * copy.deepcopy(o.l)[1]\ndef state(): return o.h, o.k",
     "moving_average_of_parameters": "torch.manual_seed(0); m, t = nn.Linear(3, 3), nn.Linear(3, 3)\ndef f(x):\n    for p, q in zip(t.parameters(), m.parameters()): p.data.mul_(0.9).add_(q.data, alpha=0.1)\n    return x + 1\ndef state(): return [p.data for p in t.parameters()]",
+    "weak_set": "class C: pass\nkeep = [C(), C()]\nfor i, c in enumerate(keep): c.k = i + 1.0\nw = weakref.WeakSet(keep)\ndef f(x): return x * sum(c.k for c in w) * len(w)\ndef state(): return len(w)",
     # --- deques
     "deque_grows": "q = collections.deque(maxlen=3)\ndef f(x):\n    q.append(x.sum())\n    q.append(2.0)\n    return x * 2\ndef state(): return list(q), q.maxlen",
     "deque_of_frames": "o = Box(q=collections.deque([torch.zeros(3)] * 3, maxlen=3))\ndef f(x):\n    o.q.append(x)\n    return torch.cat(list(o.q))\ndef state(): return list(o.q)",
