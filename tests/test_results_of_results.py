@@ -134,8 +134,86 @@ def with_dropout(x):
     return h, (h * h).sum()
 
 
+def one_written_of_two_on_a_memory(p, q):
+    before = (q * 3).sum()
+    p.mul_(3)
+    return (p * 2).sum() + (q * q.detach()).sum(), q.exp(), before
+
+
+def written_without_grad_mode(p, q):
+    before = p.sin()
+    with torch.no_grad():
+        p.mul_(3)
+    return p.exp(), q.sin(), before
+
+
+def other_one_is_read_first(p, q):
+    loss = (q * p.detach().clone()).sum()
+    q[0] += loss
+    return (loss + p.exp().sum() + q.sin().sum(),)
+
+
+def older_view(x):
+    y = x.view(-1)
+    x.add_(1)
+    return y, x, y.sin(), x.exp()
+
+
+def older_view_of_a_result(x):
+    h = x.sin()
+    v = h[0]
+    w = v.view(-1, 1)
+    h.mul_(2)
+    return v, w, h, (w * 2).sum(), v.exp()
+
+
+def older_view_is_written(x):
+    y = x.view(-1)
+    y.mul_(3)
+    z = y * y.detach()
+    return z, z.sum()
+
+
+def older_view_without_grad_mode(x):
+    y = x.t()
+    with torch.no_grad():
+        x.mul_(2)
+    return y, y.exp()
+
+
+def older_view_that_gets_a_history(x, w):
+    y = x[1:]
+    x.mul_(w)
+    return y, (y * y).sum(), x.sum()
+
+
+def overlapping() -> tuple[Tensor, ...]:
+    base = inner(7)
+    return base[:4], base[3:]
+
+
+def base_and_view() -> tuple[Tensor, ...]:
+    base = inner(4)
+    return base, base[:4]
+
+
+def view_and_base() -> tuple[Tensor, ...]:
+    base = inner(4)
+    return base[:4], base
+
+
+def matrix_and_transpose() -> tuple[Tensor, ...]:
+    base = inner(3, 3)
+    return base, base.t()
+
+
+FAMILIES = [overlapping, base_and_view, view_and_base, matrix_and_transpose]
+ON_ONE_MEMORY = [one_written_of_two_on_a_memory, written_without_grad_mode, other_one_is_read_first]
+
+
 def all_pairs(args: tuple, out: tuple) -> list:
-    tensors = [t for t in (*args, *out) if t.requires_grad]
+    bases = [t._base for t in args if t._base is not None]
+    tensors = [t for t in (*args, *bases, *out) if t.requires_grad]
     found = []
     for a in tensors:
         for b in tensors:
@@ -172,6 +250,16 @@ PROGRAMS = [
     (one_of_several_results, lambda: (inner(4, 2),)),
     (recurrent, lambda: (leaf(5, 2, 3),)),
     (with_dropout, lambda: (leaf(8),)),
+    (written_without_grad_mode, lambda: (part(4), leaf(4))),
+    *[
+        (f, make)
+        for f in (older_view, older_view_is_written, older_view_without_grad_mode)
+        for make in (lambda: (inner(4, 2),), lambda: (part(4, 2),))
+    ],
+    (older_view_of_a_result, lambda: (leaf(4, 2),)),
+    (older_view_that_gets_a_history, lambda: (part(4, 2), leaf(4, 2))),
+    (older_view_that_gets_a_history, lambda: (torch.zeros(5, 2)[1:], leaf(4, 2))),
+    *[(f, make) for f in ON_ONE_MEMORY for make in FAMILIES],
 ]
 
 

@@ -51,7 +51,7 @@ const std::vector<Card>& cards() {
       {"aten::lift_fresh", kLiftsConstant | kIdentity},
       // ---- views ----
       {"aten::detach", kCutsGradient | kIdentity},
-      {"aten::detach_", kCutsGradient | kIdentity},
+      {"aten::detach_", kCutsGradient | kIdentity | kNoVersionBump},
       {"fulgurite::data", kCutsGradient | kIdentity},
       {"aten::alias", kIdentity},
       {"aten::select", kNone, {}, -1, nullptr, "aten::select_scatter"},
@@ -94,6 +94,7 @@ const std::vector<Card>& cards() {
       {"fulgurite::function", kKeepsTensors | kOwnHistory},
       {"fulgurite::leaf", kKeepsTensors | kOwnHistory},
       {"fulgurite::boundary", kKeepsTensors | kOwnHistory},
+      {"fulgurite::argument", kKeepsTensors | kOwnHistory},
       {"fulgurite::random_state", kEffect},
       {"fulgurite::draw_again", kKeepsTensors},
       {"fulgurite::end_draw", kKeepsTensors},

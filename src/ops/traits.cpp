@@ -204,6 +204,46 @@ std::optional<ir::Bind> inverse_permutation(const ir::Bind& view, ir::ValueId co
   return inverse;
 }
 
+std::vector<ir::Bind> taken_one_by_one(const ir::Trace& trace, const ir::Bind& view) {
+  static const ir::Op slice = ir::Op::get("aten::slice", "Tensor");
+  static const ir::Op select = ir::Op::get("aten::select", "int");
+  const auto dim_argument = view.op.schema().argumentIndexWithName("dim");
+  if (!is_view(view.op) || !dim_argument || view.results.size() != 1) return {};
+  const auto* parts = std::get_if<ir::ValueList>(&view.results[0]);
+  const auto* self = std::get_if<ir::ValueId>(&view.args[0]);
+  const auto* dim = std::get_if<c10::IValue>(&view.args[static_cast<size_t>(*dim_argument)]);
+  if (parts == nullptr || self == nullptr || dim == nullptr || !dim->isInt()) return {};
+  const ir::Value& whole = trace.value(*self);
+  const auto rank = static_cast<int64_t>(whole.tensor().sizes.size());
+  const int64_t d = dim->toInt() < 0 ? dim->toInt() + rank : dim->toInt();
+  const int64_t stride = whole.tensor().strides[static_cast<size_t>(d)];
+  std::vector<ir::Bind> views;
+  int64_t start = 0;
+  for (ir::ValueId id : *parts) {
+    const ir::Value& part = trace.value(id);
+    ir::Dims sizes = whole.tensor().sizes, strides = whole.tensor().strides;
+    ir::Bind one{slice, {}, {}, view.location, view.region, view.grad_mode};
+    const int64_t offset = whole.offset + start * stride;
+    if (static_cast<int64_t>(part.tensor().sizes.size()) == rank) {
+      const int64_t length = part.tensor().sizes[static_cast<size_t>(d)];
+      sizes[static_cast<size_t>(d)] = length;
+      one.args = {view.args[0], ir::Arg(c10::IValue(d)), ir::Arg(c10::IValue(start)),
+                  ir::Arg(c10::IValue(start + length)), ir::Arg(c10::IValue(1))};
+      start += length;
+    } else {
+      sizes.erase(sizes.begin() + d);
+      strides.erase(strides.begin() + d);
+      one.op = select;
+      one.args = {view.args[0], ir::Arg(c10::IValue(d)), ir::Arg(c10::IValue(start))};
+      ++start;
+    }
+    if (part.tensor().sizes != sizes || part.tensor().strides != strides || part.offset != offset)
+      return {};
+    views.push_back(std::move(one));
+  }
+  return views;
+}
+
 const char* inverse_of_value_view(const ir::Op& op) {
   const Card* card = card_of(op);
   return card == nullptr ? nullptr : card->inverse;

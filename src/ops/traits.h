@@ -67,6 +67,9 @@ bool is_view(const ir::Op& op);
 // For a view that only permutes dimensions (t, transpose, permute): the bind that permutes
 // `contents` back; its result is left to the caller.
 std::optional<ir::Bind> inverse_permutation(const ir::Bind& view, ir::ValueId contents);
+// For a view with several results (split, chunk, unbind): the views that give them one by one
+// (slice, select), which take the same argument 0; none where that is not known.
+std::vector<ir::Bind> taken_one_by_one(const ir::Trace& trace, const ir::Bind& view);
 // For a view that shows other values than its base has (_conj, view_as_real): the operator that
 // turns a new value of the view into one of the base; nullptr for all other views.
 const char* inverse_of_value_view(const ir::Op& op);

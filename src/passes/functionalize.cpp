@@ -58,7 +58,7 @@ class Functionalizer {
       bind(in_.binds[i]);
       regions.leave(i);
     }
-    shown_.check_outputs();
+    shown_.returned();
     Epilogue(in_, e_, vars_, std::move(seen_)).write();
     Functionalized result;
     result.overwritten = vars_.take_overwritten();
@@ -208,7 +208,8 @@ class Functionalizer {
       if (recorded == kNoValue) return kNoValue;
       const int v = vars_.new_variable(recorded);
       vars_[v].parent = parent;
-      vars_[v].view = schema_view && !absolute ? &bind : nullptr;
+      if (schema_view && !absolute)
+        vars_[v].view = single ? &bind : vars_.taken_alone(bind, recorded);
       vars_[v].made_by = &bind;
       vars_[v].single = single;
       vars_[v].cut = ops::cuts_gradient(bind.op) || (in_.value(source).tensor().requires_grad &&

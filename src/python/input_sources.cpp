@@ -92,6 +92,8 @@ bool InputSources::settle_tensors(Entry& entry, const record::Recording& recordi
                                              "variable, nor made in the call");
     }
     entry.tensors.emplace_back(e.tensor);
+    if (e.base_of >= 0 && !trace.value(e.value).tensor().requires_grad)
+      entry.tensors.back().expect_no_history();
     entry.tensor_paths.push_back(x.path);
     entry.externals.push_back(std::move(x));
   }

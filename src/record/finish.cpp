@@ -26,10 +26,11 @@ Recording Recorder::finish(const std::vector<at::Tensor>& outputs, std::string o
     if (meta == nullptr || !meta->grad_.defined()) continue;
     grad_writes.emplace_back(r.use(t), r.use(meta->grad_));
   }
-  recording.shared = r.shared_inputs();
+  recording.shared = r.shared_inputs(output_ids);
   for (const External& e : r.externals) {
     // What is guarded is what it was when the program came upon it.
     const bool required = r.values[e.value].tensor().requires_grad;
+    if (e.base_of >= 0) continue;
     if (e.tensor.requires_grad() != required ||
         (required && is_marked_leaf(e.tensor) != r.facts[e.value].is_marked_leaf))
       r.refuse("FG-203",

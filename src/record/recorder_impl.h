@@ -463,7 +463,8 @@ struct Recorder::Impl {
 
   // Inputs that share memory which the program writes; their base becomes an external if it is
   // none.
-  std::vector<SharedInput> shared_inputs();
+  std::vector<SharedInput> shared_inputs(const std::vector<ValueId>& outputs);
+  bool uses_older_views(const Given& g, const std::vector<ValueId>& outputs) const;
 
   // Opens the leaves that an operator is about to write; false if there is none.
   bool open_written_leaves(const Op& op, const Stack& stack);

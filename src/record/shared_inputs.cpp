@@ -6,7 +6,36 @@
 
 namespace fulgurite::record {
 
-std::vector<SharedInput> Recorder::Impl::shared_inputs() {
+// Does the program use views of a given view that are older than the last write of their memory? To
+// autograd they are views of its base by then.
+bool Recorder::Impl::uses_older_views(const Given& g, const std::vector<ValueId>& outputs) const {
+  const c10::StorageImpl* storage = facts[g.value].storage;
+  auto is_on_it = [&](ValueId id) { return facts[id].storage == storage; };
+  auto writes = [&](const PendingBind& p) {
+    bool any = false;
+    for (size_t a : ops::written_arguments(p.bind))
+      ir::for_each_value(p.bind.args[a], [&](ValueId id) { any = any || is_on_it(id); });
+    return any && !p.dead;
+  };
+  const auto last = std::find_if(binds.rbegin(), binds.rend(), writes).base();
+  std::unordered_set<ValueId> older;
+  for (auto p = binds.begin(); p != last; ++p) {
+    bool of_older = ops::is_view(p->bind.op);
+    for_each_arg(p->bind, [&](ValueId id) { of_older = of_older || older.count(id) > 0; });
+    if (of_older)
+      for_each_result(p->bind, [&](ValueId id) {
+        if (values[id].is_tensor() && is_on_it(id)) older.insert(id);
+      });
+  }
+  bool used = false;
+  for (auto p = last; p != binds.end(); ++p)
+    if (!p->dead && p->bind.grad_mode)
+      for_each_arg(p->bind, [&](ValueId id) { used = used || older.count(id) > 0; });
+  for (ValueId id : outputs) used = used || older.count(id) > 0;
+  return used;
+}
+
+std::vector<SharedInput> Recorder::Impl::shared_inputs(const std::vector<ValueId>& outputs) {
   std::unordered_set<const c10::StorageImpl*> written;
   for (const PendingBind& p : binds)
     if (!p.dead)
@@ -17,7 +46,10 @@ std::vector<SharedInput> Recorder::Impl::shared_inputs() {
     if (written.count(facts[g.value].storage) > 0) groups[values[g.value].storage].push_back(g);
   std::vector<SharedInput> shared;
   for (auto& [storage, group] : groups) {
-    if (group.size() < 2) continue;
+    const Given& first = group.front();
+    if (group.size() < 2 && (first.base.is_same(first.tensor) || first.is_restricted ||
+                             !is_plain(first.base) || !uses_older_views(first, outputs)))
+      continue;
     if (std::any_of(group.begin(), group.end(),
                     [](const Given& g) { return g.tensor.numel() == 0; }))
       refuse("FG-151",
@@ -27,7 +59,8 @@ std::vector<SharedInput> Recorder::Impl::shared_inputs() {
     bool several = false;
     ValueId of = kNoValue;
     for (const Given& g : group) {
-      if (!values[g.value].tensor().requires_grad) continue;
+      const bool alone = group.size() == 1 && written_with_grad.count(facts[g.value].storage) > 0;
+      if (!values[g.value].tensor().requires_grad && !alone) continue;
       several = several || (base.defined() && !base.is_same(g.base));
       base = g.base;
       of = g.value;
@@ -43,6 +76,9 @@ std::vector<SharedInput> Recorder::Impl::shared_inputs() {
                                        [&](const Given& g) { return g.tensor.is_same(base); })) {
       external(base);
       externals.back().base_of = of;
+      // As it was before the call: a view without a history is one of a base without.
+      if (!values[of].tensor().requires_grad)
+        std::get<ir::TensorType>(values[externals.back().value].type).requires_grad = false;
       group.push_back(given_tensors.back());
     }
     for (const Given& g : group) {

@@ -15,6 +15,8 @@ class TensorGuard {
   bool check(const at::Tensor& t) const;
   // From now on requires_grad may be either: a call without gradients that did not ask for it.
   void allow_any_requires_grad() { any_requires_grad_ = true; }
+  // It got its history by the call that it is made for.
+  void expect_no_history() { requires_grad_ = false; }
   std::string describe() const;                       // "f32[2, 3], requires grad"
   std::string difference(const at::Tensor& t) const;  // "sizes [2, 3] were recorded, [4, 3] given"
 

@@ -21,7 +21,9 @@ void Variables::share_memory_of_inputs(const std::vector<record::SharedInput>& s
   std::sort(ids.begin(), ids.end());
   for (int32_t id : ids) {
     const std::vector<int> roots = storages_[id].variables;
-    bool requires_grad = false;
+    bool requires_grad = false;  // or gets a history
+    for (const record::SharedInput& s : shared)
+      requires_grad = requires_grad || (s.is_view && vars_[of(s.value)].facts.storage == id);
     for (int r : roots) {
       requires_grad = requires_grad || vars_[r].facts.tensor().requires_grad;
       if (vars_[r].facts.tensor().dtype != vars_[roots[0]].facts.tensor().dtype)

@@ -19,11 +19,19 @@ using ir::ValueId;
 Shown::Shown(const ir::Trace& recorded, Emitter& e, Variables& vars, const KeptHistory& kept,
              Steps& steps)
     : in_(recorded), e_(e), vars_(vars), kept_(kept), steps_(steps) {
-  std::unordered_set<ValueId> apart;  // detach() and .data, and views of them
+  std::unordered_set<ValueId> apart, uncounted;  // detach() and .data, and views of them
   for (const Bind& b : in_.binds) {
-    if (const auto* of = b.args.empty() ? nullptr : std::get_if<ValueId>(&b.args[0]);
-        of != nullptr && (ops::cuts_gradient(b.op) || (ops::is_view(b.op) && apart.count(*of) > 0)))
-      for_each_result(b, [&](ValueId id) { apart.insert(id); });
+    const bool writes = !ops::written_arguments(b).empty();  // then it may return what it wrote
+    if (ops::cuts_gradient(b.op) || ops::is_view(b.op) || writes)
+      for_each_arg(b, [&](ValueId of) {
+        const bool is_apart = ops::cuts_gradient(b.op) || apart.count(of) > 0;
+        const bool is_uncounted = b.op == prims::data() || uncounted.count(of) > 0;
+        for_each_result(b, [&](ValueId id) {
+          if (!in_.value(id).is_tensor() || in_.value(id).storage != in_.value(of).storage) return;
+          if (is_apart) apart.insert(id);
+          if (is_uncounted) uncounted.insert(id);
+        });
+      });
     if (ops::changes_geometry_in_place(b.op))
       if (const auto* id = std::get_if<ValueId>(&b.args[0]))
         reshaped_.insert(in_.value(*id).storage);
@@ -33,7 +41,9 @@ Shown::Shown(const ir::Trace& recorded, Emitter& e, Variables& vars, const KeptH
     });
     for (size_t a : ops::written_arguments(b))
       ir::for_each_value(b.args[a], [&](ValueId id) {
-        writes_[in_.value(id).storage].push_back({&b, !any || !b.grad_mode || apart.count(id) > 0});
+        writes_[in_.value(id).storage].push_back(
+            {&b, !any || !b.grad_mode || apart.count(id) > 0,
+             ops::bumps_versions(b.op) && uncounted.count(id) == 0});
       });
   }
 }
@@ -76,50 +86,62 @@ bool Shown::is_older(int v, const Bind* by) const {
   const auto it = writes_.find(var.facts.storage);
   return it != writes_.end() && var.made_by != nullptr && var.change == nullptr &&
          std::any_of(it->second.begin(), it->second.end(), [&](const Write& w) {
-           return w.bind >= var.made_by && (by == nullptr || w.bind < by);  // of one vector
+           return w.is_counted && w.bind >= var.made_by && (by == nullptr || w.bind < by);
          });
 }
 
-// The variable on whose node that of `v` hangs; -1: none that the program has.
-int Shown::parent_to_autograd(int v, const Bind& by) const {
-  const Variable& var = vars_[v];
-  if (var.parent < 0 || var.is_given()) return var.parent;  // of an input, one that it is a view of
-  if (!is_older(v, &by)) return var.parent;
-  const int origin = vars_.origin(v);
-  if (origin == v) return -1;
-  for (int i = var.parent; i != origin; i = vars_[i].parent)
-    if (vars_[i].hooked != kNoValue) refuse(v, by.op.id());
-  if (!vars_[origin].is_eager_view) return origin;
-  if (vars_[origin].hooked != kNoValue) refuse(v, by.op.id());
-  return -1;
+// Did the last operator that wrote its memory write several tensors there?
+bool Shown::is_written_with_others(int v, const Bind* by) const {
+  const std::vector<Write>& writes = writes_.at(vars_[v].facts.storage);
+  const auto last = std::find_if(writes.rbegin(), writes.rend(), [&](const Write& w) {
+    return w.is_counted && (by == nullptr || w.bind < by);
+  });
+  return std::count_if(writes.begin(), writes.end(),
+                       [&](const Write& w) { return w.bind == last->bind; }) > 1;
 }
 
-void Shown::check_outputs() {
-  for (ValueId id : in_.outputs) {
-    if (id == kNoValue) continue;
-    const int v = vars_.of(id);
-    const int origin = vars_.origin(v);
-    if (origin == v || !e_.requires_grad(vars_.read(origin))) continue;
-    for (int i = v; i != origin; i = vars_[i].parent) {
-      if (!is_older(i, nullptr)) continue;
-      bool passes = vars_[origin].is_eager_view;
-      for (int k = vars_[i].parent; k != origin; k = vars_[k].parent)
-        passes = passes || is_output(k);
-      if (passes) refuse(v, "the return");
-      break;
-    }
+// Autograd takes older views of the base again, and not through views that the caller has.
+void Shown::hang_older_on_base(int v, const Bind* by) {
+  const int origin = vars_.origin(v);
+  if (origin == v || !e_.requires_grad(vars_.read(origin))) return;
+  for (int i = v; i != origin; i = vars_[i].parent) {
+    if (!is_older(i, by)) continue;
+    const bool is_base = !vars_[origin].is_eager_view;
+    const int base = is_base ? origin : vars_[origin].parent;
+    bool passes = !is_base && (base >= 0 || by == nullptr || vars_[origin].hooked != kNoValue);
+    for (int k = vars_[i].parent; k != origin; k = vars_[k].parent)
+      passes = passes || is_output(k) || vars_[k].hooked != kNoValue;
+    // _foreach_add_ counts all writes first, and then gives one after the other its history.
+    if ((passes || is_shown(origin)) && is_written_with_others(i, by)) refuse(v, by);
+    if (passes && (base < 0 || !vars_.hang_on(i, base))) refuse(v, by);
+    return;
   }
+}
+
+void Shown::returned() {
+  for (ValueId id : in_.outputs)
+    if (id != kNoValue) hang_older_on_base(vars_.of(id), nullptr);
 }
 
 void Shown::use(int v, const Bind& by) {
   if (reshaped_.count(vars_[v].facts.storage) > 0 && vars_[vars_.origin(v)].is_given() &&
       e_.requires_grad(vars_[v].current))
-    refuse(v, by.op.id());
+    refuse(v, &by);
+  if (!is_written_later(v, by)) hang_older_on_base(v, &by);
   std::vector<int> shown;  // from `v` up
-  for (int i = v; i >= 0; i = parent_to_autograd(i, by))
-    if (is_shown(i) && !will_be_another(i, by)) shown.push_back(i);
+  for (int i = v; i >= 0; i = vars_[i].parent) {
+    if (!is_shown(i) || will_be_another(i, by)) continue;
+    shown.push_back(i);
+    if (vars_[i].is_given()) break;  // its own node leads on
+  }
+  // A view is taken of what holds the new contents.
+  const int origin = vars_.origin(v);
+  const bool of_written = !shown.empty() && shown.front() != origin && vars_[origin].is_given() &&
+                          vars_[origin].written;
+  if (of_written && is_written_later(v, by)) refuse(v, &by);
+  if (of_written && shown.back() != origin) shown.push_back(origin);
   for (auto i = shown.rbegin(); i != shown.rend(); ++i) {
-    show(*i, by);
+    of_written && *i == origin ? show_argument(*i, by) : show(*i, by);
     const ValueId now = vars_[*i].current;
     if (vars_[*i].is_given() && vars_[*i].hooked != now) continue;
     std::vector<int> below;
@@ -132,6 +154,11 @@ void Shown::use(int v, const Bind& by) {
       }
     }
   }
+}
+
+bool Shown::is_written_later(int v, const Bind& by) const {
+  const auto it = writes_.find(vars_[v].facts.storage);
+  return it != writes_.end() && it->second.back().bind >= &by;
 }
 
 // Will a later write give it another node?
@@ -148,13 +175,13 @@ bool Shown::will_be_another(int v, const Bind& by) const {
   if (vars_[v].is_eager_view) return true;
   // The caller's tensor keeps this node, with other contents: an argument's is the one that it had
   // before the call.
-  if (!vars_[v].is_given() || vars_[v].history_changed) refuse(v, by.op.id());
+  if (!vars_[v].is_given() || vars_[v].history_changed) refuse(v, &by);
   return false;
 }
 
-// A view of the caller's whose version counter moved, and which got no history by that, has another
-// node than it had.
-bool Shown::is_moved_silently(int v) const {
+// A view of the caller's whose version counter moved, if through another tensor, has another node
+// than it had.
+bool Shown::is_moved(int v) const {
   const int32_t storage = vars_[v].facts.storage;
   return vars_[v].is_eager_view && !vars_[v].history_changed &&
          (writes_.count(storage) > 0 || reshaped_.count(storage) > 0);
@@ -166,7 +193,8 @@ bool Shown::has_other_origin(int origin) const {
     if (id == kNoValue || vars_.of(id) < 0 || in_.value(id).storage != vars_[origin].facts.storage)
       return false;
     const int other = vars_.origin(vars_.of(id));
-    return other != origin && !vars_[other].own_history;
+    return other != origin && !vars_[other].own_history &&
+           !(vars_[other].is_given() && vars_[origin].is_given());
   });
 }
 
@@ -175,11 +203,10 @@ void Shown::show(int v, const Bind& by) {
   if (!e_.requires_grad(vars_.read(v))) return;
   if (var.own_history || (var.hooked != kNoValue && var.hooked == var.current)) return;
   if (var.is_given()) {
-    if (is_moved_silently(v)) refuse(v, by.op.id());
-    if (var.history_changed && !var.open) show_argument(v, by);
+    if (is_moved(v) || (var.history_changed && !var.open)) show_argument(v, by);
     return;
   }
-  if (is_argument(v)) refuse(v, by.op.id());
+  if (is_argument(v)) refuse(v, &by);
   if (var.is_constant) return;
   const int origin = vars_.origin(v);
   const bool alone = !has_other_origin(origin);
@@ -188,21 +215,38 @@ void Shown::show(int v, const Bind& by) {
     vars_[v].written = false;
     return;
   }
-  if (!alone || !steps_.view_boundary(v, Arg(IValue(int64_t{-1})))) refuse(v, by.op.id());
+  if (!alone || !steps_.view_boundary(v, Arg(IValue(int64_t{-1})))) refuse(v, &by);
 }
 
+// The one that the program wrote is written back; it gives others on its memory their history, too.
 void Shown::show_argument(int v, const Bind& by) {
-  const Storage& s = vars_.storage(vars_[v]);
-  const auto given = std::count_if(s.variables.begin(), s.variables.end(),
-                                   [&](int i) { return vars_[i].is_given(); });
-  if (given > 1 || vars_[v].resized || !vars_[v].version_bumped) refuse(v, by.op.id());
-  vars_[v].current = vars_[v].hooked =
-      e_.emit(prims::boundary(), {Arg(vars_.read(v)), Arg(IValue(int64_t{-1})), Arg(IValue())},
-              vars_[v].facts, true);
+  if (vars_[v].hooked != kNoValue && vars_[v].hooked == vars_[v].current) return;
+  int written = -1;
+  for (int i : vars_.storage(vars_[v]).variables) {
+    const Variable& other = vars_[i];
+    if (!other.is_given() || !other.written_directly) continue;
+    if (written >= 0 || other.resized || !other.version_bumped || other.separate_version ||
+        other.written_back || other.open)
+      refuse(v, &by);
+    written = i;
+  }
+  if (written < 0 || vars_[v].separate_version) refuse(v, &by);
+  auto emit = [&](int i, Arg instead) {
+    const ValueId contents = vars_.read(i);
+    vars_[i].current = vars_[i].hooked =
+        e_.emit(prims::argument(), {Arg(contents), Arg(vars_[i].input), std::move(instead)},
+                vars_[i].facts, true);
+  };
+  if (vars_[written].hooked == kNoValue || vars_[written].hooked != vars_[written].current) {
+    if (!e_.requires_grad(vars_.read(written))) refuse(v, &by);
+    emit(written, Arg(IValue()));
+  }
+  if (v != written) emit(v, Arg(vars_[written].current));
 }
 
-void Shown::refuse(int v, const std::string& by) const {
-  throw Refusal("FG-195", by + " uses " + vars_[v].facts.name +
+void Shown::refuse(int v, const Bind* by) const {
+  throw Refusal("FG-195", (by != nullptr ? by->op.id() : "the return") + " uses " +
+                              vars_[v].facts.name +
                               ", which the caller gets as well, and whose place in the graph could "
                               "not be given back");
 }

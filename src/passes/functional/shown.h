@@ -30,26 +30,29 @@ class Shown {
   void used_by(const ir::Bind& bind);
   // Before the epilogue, which takes outputs that are views through the ones they were taken
   // through. Throws the same.
-  void check_outputs();
+  void returned();
 
  private:
   struct Write {
     const ir::Bind* bind;
-    bool is_silent;  // it gives what it writes no history: without grad mode, through detach()
+    bool is_silent;   // it gives what it writes no history: without grad mode, through detach()
+    bool is_counted;  // by the version counter of the memory: not through .data
   };
   bool gives_kept_history(const ir::Bind& bind) const;
   bool is_shown(int v) const;
   bool is_output(int v) const;
   bool is_argument(int v) const;
   bool is_older(int v, const ir::Bind* by) const;
-  int parent_to_autograd(int v, const ir::Bind& by) const;
+  bool is_written_with_others(int v, const ir::Bind* by) const;
+  void hang_older_on_base(int v, const ir::Bind* by);
   void use(int v, const ir::Bind& by);
+  bool is_written_later(int v, const ir::Bind& by) const;
   bool will_be_another(int v, const ir::Bind& by) const;
-  bool is_moved_silently(int v) const;
+  bool is_moved(int v) const;
   void show(int v, const ir::Bind& by);
   void show_argument(int v, const ir::Bind& by);
   bool has_other_origin(int origin) const;
-  [[noreturn]] void refuse(int v, const std::string& by) const;
+  [[noreturn]] void refuse(int v, const ir::Bind* by) const;
 
   const ir::Trace& in_;
   Emitter& e_;

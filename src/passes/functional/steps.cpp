@@ -105,8 +105,9 @@ ValueId Steps::base_of(int view) {
     const Variable& v = vars_[i];
     if (i != view && v.hooked != kNoValue && v.hooked == v.current && vars_.is_up_to_date(i))
       return v.hooked_as_view ? v.hooked : kNoValue;
-    if (v.cut || v.rename || v.separate_version || v.change != nullptr || v.view == nullptr ||
-        !v.view->grad_mode)
+    const Bind* made_by = v.is_hung || !v.single ? v.made_by : v.view;
+    if (v.cut || v.rename || v.separate_version || v.change != nullptr || made_by == nullptr ||
+        !made_by->grad_mode)
       return kNoValue;
   }
   if (vars_[root].is_constant || !e_.requires_grad(vars_[root].current)) return kNoValue;

@@ -104,7 +104,7 @@ ValueId Variables::read_contents(int index) {
   e_.grad_mode = v.made_by == nullptr || v.made_by->grad_mode;
   const ValueId before = v.current;
   v.current = derive(v, base);
-  const bool cuts = v.view != nullptr && v.single && ops::cuts_gradient(v.view->op);
+  const bool cuts = v.view != nullptr && ops::cuts_gradient(v.view->op);
   if (v.cut && !cuts && e_.requires_grad(base)) {
     static const Op detach = Op::get("aten::detach");
     v.current = e_.emit(detach, {Arg(v.current)}, v.facts, false);
@@ -120,7 +120,7 @@ ValueId Variables::read_contents(int index) {
 // The view `v` of a new value of its parent.
 ValueId Variables::derive(const Variable& v, ValueId base) {
   const Variable& p = vars_[v.parent];
-  if (v.view != nullptr && v.single) {
+  if (v.view != nullptr) {
     std::vector<Arg> args = v.view->args;
     args[0] = Arg(base);
     return e_.emit(v.view->op, std::move(args), v.facts, e_.requires_grad(base) && !v.cut);
@@ -243,6 +243,24 @@ int Variables::origin(int v) const {
   return path[k];
 }
 
+bool Variables::hang_on(int i, int base) {
+  const auto dtype = vars_[i].facts.tensor().dtype;
+  for (int k = i; k != base; k = vars_[k].parent) {
+    const Variable& v = vars_[k];
+    const bool transforms = v.view != nullptr && ops::inverse_of_value_view(v.view->op) != nullptr;
+    if (!v.single || v.cut || v.rename || v.separate_version || v.change != nullptr ||
+        v.own_history || transforms || vars_[v.parent].facts.tensor().dtype != dtype)
+      return false;
+  }
+  vars_[i].parent = base;
+  vars_[i].view = nullptr;
+  vars_[i].is_hung = true;
+  for (int k : storage(vars_[i]).variables)
+    if (is_within(k, i) && (vars_[k].hooked == kNoValue || vars_[k].hooked != vars_[k].current))
+      vars_[k].version = -1;
+  return true;
+}
+
 bool Variables::share_memory_secretly(int a, int b) const {
   for (int top : {a, b})
     for (int i = top; i >= 0; i = vars_[i].parent)
@@ -280,14 +298,14 @@ ValueId Variables::scatter(const Variable& v, ValueId base, ValueId contents) {
   const bool rg = e_.requires_grad(base) || (e_.requires_grad(contents) && !v.cut);
   const auto& vt = v.facts.tensor();
   const auto& pt = p.facts.tensor();
-  if (v.view != nullptr && v.single) {
+  if (v.view != nullptr) {
     if (const char* inverse = ops::inverse_of_value_view(v.view->op))
       return conformed(Op::get(inverse), {Arg(contents)}, p.facts, rg);
   }
   if (vt.sizes == pt.sizes && vt.strides == pt.strides && vt.dtype == pt.dtype &&
       v.facts.offset == p.facts.offset)
     return contents;
-  if (v.view != nullptr && v.single) {
+  if (v.view != nullptr) {
     const ops::Card* card = ops::card_of(v.view->op);
     // These have no gradient for complex numbers.
     const bool has_gradient = !rg || !c10::isComplexType(pt.dtype);
@@ -364,6 +382,15 @@ void Variables::add_roots(const std::vector<record::SharedInput>& shared) {
     vars_[v].is_constant = true;
   }
   share_memory_of_inputs(shared);
+}
+
+const Bind* Variables::taken_alone(const Bind& view, ValueId recorded) {
+  const auto [it, is_new] = taken_one_by_one_.try_emplace(&view);
+  if (is_new) it->second = ops::taken_one_by_one(in_, view);
+  if (it->second.empty()) return nullptr;
+  const auto& all = std::get<ValueList>(view.results[0]);
+  return &it->second[static_cast<size_t>(std::find(all.begin(), all.end(), recorded) -
+                                         all.begin())];
 }
 
 ValueId Variables::copy_of(ValueId id, bool requires_grad) {

@@ -22,7 +22,8 @@ struct Variable {
   const ir::Bind* view = nullptr;  // how; nullptr with a parent: by recorded geometry alone
   const ir::Bind* made_by =
       nullptr;                      // the recorded bind that gave a view, whatever its schema says
-  bool single = true;               // `view` has this variable as its only result
+  bool is_hung = false;             // on its base, by geometry: see hang_on()
+  bool single = true;               // `made_by` has this variable as its only result
   bool cut = false;                 // gradients do not pass from the parent
   bool rename = false;              // on the parent's memory, and no view of it to autograd
   bool own_history = false;         // from a step (ops::has_own_history): not its parent's
@@ -71,6 +72,8 @@ class Variables {
   int new_variable(ir::ValueId recorded);
   // New variables (and numbers) for the results of a recorded bind that is carried over as it is.
   ir::Result define(const ir::Result& recorded);
+  // How a variable of a view with several results is taken alone; nullptr if that is not known.
+  const ir::Bind* taken_alone(const ir::Bind& view, ir::ValueId recorded);
   // Inputs and constants of the recorded trace become inputs and constants of the functional one.
   void add_roots(const std::vector<record::SharedInput>& shared);
   // `recorded` is the same variable as `index`, seen after a change.
@@ -85,6 +88,9 @@ class Variables {
   // The tensor that `v` is, or is a view of: an input, the result of a step, or the topmost
   // variable that is the root itself under another shape.
   int origin(int v) const;
+  // From now on `i` is a view of `base`, of which it is one through others, by recorded geometry:
+  // as autograd has it when the memory was written. False if it can be none.
+  bool hang_on(int i, int base);
   bool has_own_version(int i) const;  // there is a .data between it and its root
 
   // It has not been written since, through whatever tensor.
@@ -157,6 +163,7 @@ class Variables {
   // Contents that an operator wrote without a change of version (running statistics) -> those
   // before: a node that saved the tensor notices the next write that counts.
   std::unordered_map<ir::ValueId, ir::ValueId> before_uncounted_;
+  std::unordered_map<const ir::Bind*, std::vector<ir::Bind>> taken_one_by_one_;
   // Value -> the root variable whose contents it is to the caller.
   std::unordered_map<ir::ValueId, int> given_out_;
 };

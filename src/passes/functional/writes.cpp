@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/errors.h"
 #include "ops/prims.h"
@@ -153,7 +154,7 @@ bool Writes::draws_in_memory_order(const Bind& bind, const std::vector<int>& tar
 }
 
 // Eager refuses to use results of split, unbind, ... and views made without grad mode once their
-// memory was written, if they require grad.
+// memory was written, if they require grad: in grad mode, where it looks for their node.
 void Writes::check_restricted_views(const Bind& bind, int target) const {
   for (int i : vars_.storage(vars_[target]).variables) {
     const Variable& v = vars_[i];
@@ -161,13 +162,15 @@ void Writes::check_restricted_views(const Bind& bind, int target) const {
                               vars_[target].facts.tensor().requires_grad || gives_history(bind);
     if (with_history && vars_.share_memory_secretly(i, target) &&
         may_overlap(v.facts, vars_[target].facts) &&
-        (v.input != kNoValue || is_used_after(bind, i, false)))
+        (v.input != kNoValue || is_used_after(bind, i)))
       throw Refusal("FG-163", bind.op.id() +
                                   " writes memory that other tensors with a history have too, "
                                   "without being views (unsafe_split, ...)");
-    if (v.made_by == nullptr || !ops::is_view(v.made_by->op) || !with_history) continue;
+    if (v.made_by == nullptr || !ops::is_view(v.made_by->op) || ops::cuts_gradient(v.made_by->op) ||
+        !with_history)
+      continue;
     if ((!v.single || !v.made_by->grad_mode) &&
-        (vars_.is_within(target, i) || is_used_after(bind, i, true)))
+        ((bind.grad_mode && vars_.is_within(target, i)) || is_used_with_views_after(bind, i)))
       throw Refusal("FG-163", bind.op.id() +
                                   " writes memory of which there are views that require grad, made "
                                   "several at once (split, unbind) or without grad mode");
@@ -177,7 +180,7 @@ void Writes::check_restricted_views(const Bind& bind, int target) const {
 void Writes::check_views_of_detached(const Bind& bind, int target) const {
   if (!vars_.is_written(vars_[target].facts.storage)) return;
   for (int i : vars_.storage(vars_[target]).variables)
-    if (i != target && (vars_[i].input != kNoValue || is_used_after(bind, i, false)))
+    if (i != target && (vars_[i].input != kNoValue || is_used_after(bind, i)))
       throw Refusal("FG-154", bind.op.id() +
                                   " of a tensor of which there are views, on memory that is "
                                   "written");
@@ -185,7 +188,7 @@ void Writes::check_views_of_detached(const Bind& bind, int target) const {
 
 void Writes::check_views_of_leaf(const Bind& bind, int target) const {
   for (int i : vars_.storage(vars_[target]).variables)
-    if (i != target && vars_.is_within(i, target) && is_used_after(bind, i, false))
+    if (i != target && vars_.is_within(i, target) && is_used_after(bind, i))
       throw Refusal("FG-187", "requires_grad_() was called on a tensor of which there are views");
 }
 
@@ -198,22 +201,40 @@ bool Writes::gives_history(const Bind& bind) const {
   return gives && bind.grad_mode;
 }
 
-// Whether the program uses the variable (or a view of it) after this bind, or returns it.
-bool Writes::is_used_after(const Bind& bind, int variable, bool or_views) const {
+// Whether the program uses the variable after this bind, or returns it.
+bool Writes::is_used_after(const Bind& bind, int variable) const {
+  return is_any_used_after(bind, /*in_grad_mode=*/false, [&](int v) { return v == variable; });
+}
+
+// The same in grad mode, and for its views. (Views that are made later are no use: they begin with
+// what the memory holds then.)
+bool Writes::is_used_with_views_after(const Bind& bind, int variable) const {
+  return is_any_used_after(bind, /*in_grad_mode=*/true,
+                           [&](int v) { return vars_.is_within(v, variable); });
+}
+
+bool Writes::is_any_used_after(const Bind& bind, bool in_grad_mode,
+                               const std::function<bool(int)>& is_one) const {
+  std::unordered_set<ValueId> later;  // what operators that write one return: the same tensor
   auto shows = [&](ValueId id) {
-    if (id == kNoValue || !in_.value(id).is_tensor()) return false;
-    if (!or_views) return vars_.of(id) == variable;
-    for (int i = vars_.of(id); i >= 0; i = vars_[i].parent)
-      if (i == variable) return true;
-    return false;
+    return id != kNoValue && in_.value(id).is_tensor() &&
+           (is_one(vars_.of(id)) || later.count(id) > 0);
   };
-  // Views that are made later have no variable yet: making them is a use.
-  const auto index = static_cast<size_t>(&bind - in_.binds.data());
-  bool used = false;
-  for (size_t i = index + 1; i < in_.binds.size() && !used; ++i)
-    for_each_arg(in_.binds[i], [&](ValueId id) { used = used || shows(id); });
-  for (ValueId id : in_.outputs) used = used || shows(id);
-  return used;
+  for (const Bind* b = &bind; b != in_.binds.data() + in_.binds.size(); ++b) {
+    bool used = false;
+    if (b != &bind && (b->grad_mode || !in_grad_mode))
+      for_each_arg(*b, [&](ValueId id) { used = used || shows(id); });
+    if (used) return true;
+    for (size_t a : ops::written_arguments(*b))
+      ir::for_each_value(b->args[a], [&](ValueId written) {
+        if (!shows(written)) return;
+        for_each_result(*b, [&](ValueId id) {
+          if (in_.value(id).is_tensor() && in_.value(id).storage == in_.value(written).storage)
+            later.insert(id);
+        });
+      });
+  }
+  return std::any_of(in_.outputs.begin(), in_.outputs.end(), shows);
 }
 
 // copy_(self, src): the values of src in the geometry of self, in memory of its own.

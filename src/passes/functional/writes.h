@@ -1,6 +1,7 @@
 // Operators that write their arguments, as values: what the written tensors hold afterwards.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "ops/traits.h"
@@ -30,7 +31,10 @@ class Writes {
   // numbers.
   bool draws_in_memory_order(const ir::Bind& bind, const std::vector<int>& targets) const;
   bool gives_history(const ir::Bind& bind) const;
-  bool is_used_after(const ir::Bind& bind, int variable, bool or_views) const;
+  bool is_used_after(const ir::Bind& bind, int variable) const;
+  bool is_used_with_views_after(const ir::Bind& bind, int variable) const;
+  bool is_any_used_after(const ir::Bind& bind, bool in_grad_mode,
+                         const std::function<bool(int)>& is_one) const;
   void resize_empty_outs(const ir::Bind& bind, const std::vector<int>& targets);
   void check_overlaps(const ir::Bind& bind, const std::vector<size_t>& written) const;
   ir::ValueId copied(const ir::Bind& bind, const ir::Value& target);
