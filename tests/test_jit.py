@@ -379,6 +379,21 @@ def test_grad_mode_is_a_guard() -> None:
             assert g(x).is_inference()
 
 
+def test_what_attention_is_made_of_is_a_guard() -> None:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def f(q):
+        return torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+    g = fg.jit(f)
+    q = torch.randn(1, 2, 8, 16)
+    for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.MATH, SDPBackend.FLASH_ATTENTION):
+        with sdpa_kernel(backend):
+            for _ in range(3):
+                assert torch.equal(g(q), f(q))
+    assert fg.cache_misses(g) == 2
+
+
 def test_autocast_and_default_dtype_are_guards() -> None:
     g = fg.jit(lambda x: (x @ x) + torch.ones(2, 2))
     x = torch.ones(2, 2)

@@ -39,7 +39,7 @@ def test_model_compiles_whole(kind: type[zoo.Study]) -> None:
     _agrees(report, len(ours.parts()))
 
 
-HUGGINGFACE = ["Gpt2", "Llama", "Bert", "T5", "Vit", "Mixtral"]
+HUGGINGFACE = ["Gpt2", "Llama", "Bert", "T5", "Vit", "Mixtral", "Mamba", "Whisper"]
 
 
 @needs_transformers

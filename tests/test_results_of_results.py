@@ -356,3 +356,21 @@ def test_what_cannot_be_placed_in_the_graph_runs_eagerly() -> None:
         y, z = g(x)
         assert torch.autograd.grad(z.sum(), y)[0] is not None
     assert "FG-195" in {b.code for b in fg.fallbacks(g)}
+
+
+def test_one_of_several_results_is_attached() -> None:
+    """Backward takes the parts of the split again, beside the one that it was given."""
+
+    def f(x, w):
+        a, b, c = x.sin().split([2, 1, 1], -1)
+        state = torch.zeros(3, 1)
+        state.copy_(c * b)
+        return (torch.nn.functional.rms_norm(a, (2,)) * w).sum() + (state * c.pow(2)).sum(), state
+
+    g = fg.jit(f)
+    for i in range(3):
+        x, w = torch.randn(3, 4, requires_grad=True), torch.randn(2, requires_grad=True)
+        want = torch.autograd.grad(f(x, w)[0], (x, w))
+        got = torch.autograd.grad(g(x, w)[0], (x, w))
+        torch.testing.assert_close(got, want)
+        assert fg.cache_hits(g) == i

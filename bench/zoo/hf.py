@@ -121,4 +121,32 @@ class Vit(HuggingFace):
         return (), {"pixel_values": random(i, 2, 3, 16, 16), "labels": integers(i, 10, 2)}
 
 
-STUDIES: list[type[Study]] = [Gpt2, Llama, Bert, T5, Vit, Mixtral]
+class Mamba(HuggingFace):
+    """Gives tensors of its results Python attributes; its scan is a loop."""
+
+    name = "HF Mamba ×2"
+    model, config = "MambaForCausalLM", "MambaConfig"
+    options = dict(vocab_size=VOCABULARY, hidden_size=32, state_size=4, num_hidden_layers=2)
+
+    def batch(self, i: int) -> tuple[tuple, dict[str, Any]]:
+        ids = integers(i, VOCABULARY, 2, 8)
+        return (), {"input_ids": ids, "labels": ids}
+
+
+class Whisper(HuggingFace):
+    """Copies its configuration in each forward."""
+
+    name = "HF Whisper 1+1"
+    model, config = "WhisperForConditionalGeneration", "WhisperConfig"
+    options = dict(
+        vocab_size=VOCABULARY, num_mel_bins=8, d_model=32, encoder_layers=1, decoder_layers=1,
+        encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48,
+        max_source_positions=10, max_target_positions=16, pad_token_id=0, bos_token_id=1,
+        eos_token_id=2, decoder_start_token_id=3,
+    )  # fmt: skip
+
+    def batch(self, i: int) -> tuple[tuple, dict[str, Any]]:
+        return (), {"input_features": random(i, 2, 8, 20), "labels": integers(i, VOCABULARY, 2, 6)}
+
+
+STUDIES: list[type[Study]] = [Gpt2, Llama, Bert, T5, Vit, Mixtral, Mamba, Whisper]

@@ -270,10 +270,19 @@ class Splitter {
         for (ValueId& id : *list) id = map_id(id);
       return m;
     };
+    std::vector<std::pair<ValueId, ValueId>> beside;
     auto add = [&](const Bind& x) {
       Bind m{x.op, {}, {}, x.location, -1, false};
       for (const Arg& a : x.args) m.args.push_back(map(a));
+      // What is computed again beside a value that was saved is another one.
+      for_each_result(x, [&](ValueId id) {
+        if (ids[id] == kNoValue || w.value(ids[id]).kind != ir::ValueKind::Input) return;
+        beside.emplace_back(id, ids[id]);
+        ids[id] = b.add_value(copy(id));
+      });
       for (const ir::Result& r : x.results) m.results.push_back(map(r));
+      for (const auto& [id, saved] : beside) ids[id] = saved;
+      beside.clear();
       b.add_bind(std::move(m));
     };
     // The same numbers are drawn, and nobody else's are others for it.

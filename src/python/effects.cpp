@@ -6,9 +6,11 @@
 #include <map>
 
 #include "ir/errors.h"
+#include "output_effect.h"
 #include "structure.h"
 #include "warning_effect.h"
 #include "watch/streams.h"
+#include "watch/values.h"
 
 namespace fulgurite::python {
 namespace {
@@ -37,27 +39,10 @@ bool will_print(const Locator& where, PyObject* text) {
   return stream == Py_None || (is_plain_stream(stream) && can_write(stream, text));
 }
 
-// The pieces in one text: a new reference, or nullptr with an exception set.
-PyRef joined(PyObject* pieces) {
-  PyRef text = PyRef::steal(PyUnicode_FromString(""));
-  for (Py_ssize_t i = 0; text && i < PyTuple_GET_SIZE(pieces); ++i) {
-    PyRef piece = PyRef::borrow(PyTuple_GET_ITEM(pieces, i));
-    if (PyTuple_Check(piece.get()))
-      piece = PyRef::steal(
-          PyObject_Format(PyTuple_GET_ITEM(piece.get(), 0), PyTuple_GET_ITEM(piece.get(), 1)));
-    text = piece ? PyRef::steal(PyUnicode_Concat(text.get(), piece.get())) : PyRef();
-  }
-  return text;
-}
-
-bool print_text(PyObject* stream, PyObject* pieces, bool flush) {
-  if (stream == Py_None) return true;
-  const PyRef text = joined(pieces);
-  if (!text) return false;
-  if (PyUnicode_GET_LENGTH(text.get()) > 0 &&
-      !PyRef::steal(PyObject_CallMethod(stream, "write", "O", text.get())))
-    return false;
-  return !flush || static_cast<bool>(PyRef::steal(PyObject_CallMethod(stream, "flush", nullptr)));
+bool call_method(PyObject* object, const char* name, PyObject* argument = nullptr) {
+  const PyRef method = PyRef::steal(PyUnicode_FromString(name));
+  return method &&
+         PyRef::steal(PyObject_CallMethodObjArgs(object, method.get(), argument, nullptr));
 }
 
 // How often a container is found among the arguments.
@@ -128,11 +113,10 @@ struct Effects::Maker {
   void add_whole(const Effect& e, size_t index) {
     PyObject* o = e.holder.get();
     if (last_whole.at(o) != index) return;  // a later step writes what it is in the end
-    if (!PyList_CheckExact(o) && !PyDict_CheckExact(o))
+    if (!PyList_CheckExact(o) && !PyDict_CheckExact(o) && !watching::is_deque(o))
       refuse(e,
              std::string("changes of a ") + Py_TYPE(o)->tp_name + " as a whole are not replayed");
-    PyRef copy = PyRef::steal(PyList_CheckExact(o) ? PyList_GetSlice(o, 0, PyList_GET_SIZE(o))
-                                                   : PyDict_Copy(o));
+    PyRef copy = PyRef::steal(PyDict_CheckExact(o) ? PyDict_Copy(o) : PySequence_List(o));
     add(Step::Kind::WriteAll, e, {}, value(e, copy.get()));
   }
 
@@ -143,7 +127,7 @@ struct Effects::Maker {
     const Py_ssize_t n =
         arguments != nullptr && PyTuple_Check(arguments) ? PyTuple_GET_SIZE(arguments) : 0;
     auto argument = [&](Py_ssize_t i) { return PyTuple_GET_ITEM(arguments, i); };
-    if (PyList_CheckExact(o) && how == "append" && n == 1)
+    if ((PyList_CheckExact(o) || watching::is_deque(o)) && how == "append" && n == 1)
       return add(Step::Kind::Append, e, {}, value(e, argument(0)));
     if (PySet_CheckExact(o) && n == 1 && (how == "add" || how == "discard" || how == "remove"))
       return add(how == "add" ? Step::Kind::SetAdd : Step::Kind::SetDiscard, e, {},
@@ -187,7 +171,8 @@ struct Effects::Maker {
 
   void add(const Effect& e, size_t index) {
     PyObject* o = e.holder.get();
-    const bool container = o != nullptr && (PyList_Check(o) || PyDict_Check(o));
+    const bool container =
+        o != nullptr && (PyList_Check(o) || PyDict_Check(o) || watching::is_deque(o));
     switch (e.kind) {
       case EffectKind::SetAttr:
         return add(Step::Kind::SetAttribute, e, e.key, value(e, e.value.get()));
@@ -206,8 +191,16 @@ struct Effects::Maker {
       case EffectKind::Mutate:
         if (container && e.whole) return add_whole(e, index);
         return add_mutation(e);
-      case EffectKind::TensorAttr:
-        refuse(e, "an attribute of a tensor; keep it on an object of your own");
+      case EffectKind::TensorAttr: {
+        PyObject* found = _PyType_Lookup(Py_TYPE(o), e.key.get());
+        if (!is_plain_tensor(o) || (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr))
+          refuse(e, "it changes more than a Python attribute");
+        if (e.fresh) return;  // it comes with the tensor, wherever that goes
+        if (finder.locate(o).kind == Locator::Kind::Argument)
+          refuse(e, "a Python attribute of an argument");
+        if (!e.value) return add(Step::Kind::DeleteAttribute, e, e.key, -1);
+        return add(Step::Kind::SetAttribute, e, e.key, value(e, e.value.get()));
+      }
       case EffectKind::Warn: {
         Locator globals;
         globals.kind = Locator::Kind::Fixed;
@@ -218,6 +211,12 @@ struct Effects::Maker {
       }
       case EffectKind::Print:
         return add_print(e);
+      case EffectKind::Log: {
+        const Locator logger = finder.locate(o);
+        if (logger.kind != Locator::Kind::Fixed)
+          refuse(e, "the logger could not be found again in the next call");
+        return add(Step::Kind::Log, e, e.key, value(e, e.value.get()));
+      }
       case EffectKind::Io:
         refuse(e, "output cannot be replayed; move it out of the function");
       default:
@@ -282,6 +281,7 @@ bool Effects::prepare(const GuardProgram& guards, PyObject* const* args, size_t 
       if (warning_may_raise(PyTuple_GET_ITEM(step.key.get(), 0))) return false;
       continue;
     }
+    if (step.kind == Step::Kind::Log && !logs_plainly(where.object.get())) return false;
     if (step.kind == Step::Kind::Print) {
       if (!will_print(where, PyTuple_GET_ITEM(step.key.get(), 1))) return false;
       continue;
@@ -327,17 +327,20 @@ bool Effects::write(const Step& step, PyObject* o, PyObject* value) const {
     case Step::Kind::SetCell:
       return PyCell_Set(o, value) == 0;
     case Step::Kind::Append:
-      return PyList_Append(o, value) == 0;
+      return PyList_Check(o) ? PyList_Append(o, value) == 0 : call_method(o, "append", value);
     case Step::Kind::SetAdd:
       return PySet_Add(o, value) == 0;
     case Step::Kind::SetDiscard:
       return PySet_Discard(o, value) >= 0;
     case Step::Kind::Warn:
       return give_warning(o, step.key.get(), value);
+    case Step::Kind::Log:
+      return log_again(o, step.key.get(), value);
     case Step::Kind::Print:
-      return print_text(o, value, PyTuple_GET_ITEM(step.key.get(), 0) == Py_True);
+      return print_pieces(o, value, PyTuple_GET_ITEM(step.key.get(), 0) == Py_True);
     case Step::Kind::WriteAll:
       if (PyList_Check(o)) return PyList_SetSlice(o, 0, PyList_GET_SIZE(o), value) == 0;
+      if (!PyDict_Check(o)) return call_method(o, "clear") && call_method(o, "extend", value);
       PyDict_Clear(o);
       return PyDict_Update(o, value) == 0;
   }

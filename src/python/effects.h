@@ -56,6 +56,7 @@ class Effects {
       SetDiscard,
       Warn,
       Print,
+      Log,
       WriteAll,
     } kind;
     Locator holder;

@@ -1,5 +1,6 @@
 // Where the objects of a recorded call are found in another one.
 #include "recipe.h"
+#include "structure.h"
 #include "watch/values.h"
 
 namespace fulgurite::python {
@@ -26,7 +27,7 @@ void ObjectFinder::add_argument(PyObject* object, size_t index, std::vector<PyRe
   types_.insert(Py_TYPE(object));
   const bool list = PyList_CheckExact(object), dict = PyDict_CheckExact(object);
   const bool tuple = PyTuple_Check(object);
-  if ((!list && !dict && !tuple) || depth > 16) return;
+  if ((!list && !dict && !tuple && !is_any_tensor(object)) || depth > 16) return;
   Locator here;
   here.kind = Locator::Kind::Argument;
   here.index = static_cast<int>(index);
@@ -43,7 +44,7 @@ void ObjectFinder::add_argument(PyObject* object, size_t index, std::vector<PyRe
     while (PyDict_Next(object, &position, &key, &value)) child(PyRef::borrow(key), value);
     return;
   }
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+  for (Py_ssize_t i = 0; (list || tuple) && i < PySequence_Fast_GET_SIZE(object); ++i)
     child(PyRef::steal(PyLong_FromSsize_t(i)), PySequence_Fast_GET_ITEM(object, i));
 }
 

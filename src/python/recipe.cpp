@@ -108,7 +108,7 @@ int Recipe::add_at(PyObject* o, Adding& adding, int depth) {
   const Locator where = adding.finder.locate(o);
   if (is_any_tensor(o) && where.kind != Locator::Kind::Slot &&
       (where.kind == Locator::Kind::None || is_plain_tensor(o)))
-    return add_tensor(o, where.kind == Locator::Kind::None, adding);
+    return add_tensor(o, where.kind == Locator::Kind::None, adding, depth);
   if (where.kind != Locator::Kind::None) {
     RecipeNode n{Kind::Located};
     n.index = static_cast<int>(locators_.size());
@@ -118,16 +118,23 @@ int Recipe::add_at(PyObject* o, Adding& adding, int depth) {
   return add_made(o, adding, depth);
 }
 
-int Recipe::add_tensor(PyObject* o, bool is_made, Adding& adding) {
+int Recipe::add_tensor(PyObject* o, bool is_made, Adding& adding, int depth) {
   if (is_made && !is_plain_tensor(o))
     return adding.refuse(std::string("holds a tensor subclass (") + Py_TYPE(o)->tp_name + ")");
-  if (is_made && has_attributes(o))
-    return adding.refuse("holds a tensor that the call gave Python attributes");
   const int number = add_output(o, Kind::Output, adding);
   if (is_parameter(o))
     nodes_[static_cast<size_t>(number)].type =
         PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(o)));
-  return number;
+  if (!is_made || !has_attributes(o)) return number;
+  std::vector<PyRef> names, values;
+  PyObject *name, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(*_PyObject_GetDictPtr(o), &position, &name, &value)) {
+    names.push_back(PyRef::borrow(name));
+    values.push_back(PyRef::borrow(value));
+  }
+  nodes_[static_cast<size_t>(number)].object = tuple_of(names);
+  return add_children(number, values, adding, depth) ? number : -1;
 }
 
 // What the call made itself.

@@ -53,7 +53,8 @@ class ObjectFinder {
 
 struct RecipeNode {
   enum class Kind : uint8_t {
-    Output,    // tensor number `index` of the program's outputs, made an nn.Parameter (`type`)
+    Output,    // tensor number `index` of the program's outputs, made an nn.Parameter (`type`);
+               // `object` and children: Python attributes that the call gave it
     Number,    // the number in that output, a float64 or int64 without dimensions
     Constant,  // `object`
     Located,   // locators[index]
@@ -129,7 +130,7 @@ class Recipe {
   int add_constant(PyObject* o);
   int add_at(PyObject* object, Adding& adding, int depth);
   int add_output(PyObject* object, RecipeNode::Kind kind, Adding& adding);
-  int add_tensor(PyObject* tensor, bool is_made, Adding& adding);
+  int add_tensor(PyObject* tensor, bool is_made, Adding& adding, int depth);
   int add_made(PyObject* object, Adding& adding, int depth);
   int add_dict(PyObject* dict, Adding& adding, int depth);
   int add_set(PyObject* set, Adding& adding, int depth);

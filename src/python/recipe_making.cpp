@@ -112,6 +112,7 @@ bool Recipe::Making::fill(const RecipeNode& n, PyObject* object) {
     }
     case Kind::Function:
       return fill_function(n, object);
+    case Kind::Output:
     case Kind::Instance:
       for (size_t i = 0; i < n.children.size(); ++i) {
         PyObject* value = get(n.children[i]);

@@ -110,6 +110,10 @@ class RecordedCall {
       if (is_any_tensor(tensor))
         static_cast<record::Recorder*>(context)->note_requires_grad(tensor_of(tensor));
     };
+    watch_options.on_alias = [](PyObject* tensor, void* context) {
+      if (is_any_tensor(tensor))
+        static_cast<record::Recorder*>(context)->note_alias(tensor_of(tensor));
+    };
     NumberRecorder numbers(recorder);
     watch_options.numbers = &numbers;
     watch_options.varying = &state_.varying;

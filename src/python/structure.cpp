@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "structure_nodes.h"
+#include "watch/values.h"
 
 namespace fulgurite::python {
 namespace {
@@ -83,7 +84,8 @@ void flatten(PyObject* o, std::vector<StructureNode>& nodes, std::vector<PyObjec
       return;
     }
   }
-  nodes.push_back({Kind::Identity, 0, PyRef::borrow(o), {}});
+  // (Slices, ranges, numpy scalars.)
+  nodes.push_back({watching::is_value(o) ? Kind::Value : Kind::Identity, 0, PyRef::borrow(o), {}});
 }
 
 struct Found {
@@ -188,10 +190,13 @@ bool has_places(const std::vector<PyObject*>& objects, const std::vector<uint32_
   return true;
 }
 
-// Objects of Python classes, whose inside is read through attributes that can be guarded.
+// Objects of Python classes, whose inside is read through attributes that can be guarded, and
+// containers that are no part of the structure.
 bool can_follow(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
-  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !is_any_tensor(o) && !PyType_Check(o);
+  if (is_any_tensor(o) || PyType_Check(o)) return false;
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 || PyDict_Check(o) || watching::is_deque(o) ||
+         type == watching::known_types().simple_namespace;
 }
 
 bool same_names(PyObject* a, PyObject* b) {

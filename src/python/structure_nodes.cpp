@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "watch/values.h"
+
 namespace fulgurite::python {
 
 using Kind = StructureNode::Kind;
@@ -27,7 +29,7 @@ bool same_value(PyObject* a, PyObject* b) {
     const Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
     return std::memcmp(&x, &y, sizeof x) == 0;
   }
-  if (!is_value_type(Py_TYPE(a))) return false;
+  if (!is_value_type(Py_TYPE(a))) return watching::is_value(a) && watching::values_equal(a, b);
   const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
   if (equal < 0) PyErr_Clear();
   return equal == 1;

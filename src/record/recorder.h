@@ -128,6 +128,8 @@ class Recorder {
   // Python is about to read or set leaf.grad: what it is now is what the call found.
   void note_grad_access(const at::Tensor& leaf);
   // Python set t.requires_grad.
+  // Another tensor on its memory comes into being without an operator (`.data`).
+  void note_alias(const at::Tensor& tensor) { note_requires_grad(tensor); }
   void note_requires_grad(const at::Tensor& t);
   // Python set leaf.grad: what it is at the end is written by the trace, whatever it was.
   void note_grad_write(const at::Tensor& leaf);

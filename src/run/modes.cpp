@@ -20,10 +20,11 @@ struct Field {
   int width;
 };
 constexpr Field kFields[] = {
-    {"grad mode", 0, 1},       {"inference mode", 1, 1},
-    {"autocast on cpu", 2, 1}, {"autocast dtype", 3, 6},
-    {"default dtype", 9, 6},   {"deterministic algorithms", 15, 1},
-    {"autocast cache", 16, 1}, {"float32 matmul precision", 17, 2},
+    {"grad mode", 0, 1},           {"inference mode", 1, 1},
+    {"autocast on cpu", 2, 1},     {"autocast dtype", 3, 6},
+    {"default dtype", 9, 6},       {"deterministic algorithms", 15, 1},
+    {"autocast cache", 16, 1},     {"float32 matmul precision", 17, 2},
+    {"no flash attention", 19, 1}, {"no math attention", 20, 1},
 };
 
 }  // namespace
@@ -41,6 +42,9 @@ Modes Modes::now() {
   bits |= static_cast<uint64_t>(c10::typeMetaToScalarType(c10::get_default_dtype())) << 9;
   const at::Context& context = at::globalContext();
   bits |= uint64_t{context.deterministicAlgorithms()} << 15;
+  // Which operator attention is made of is decided when it is recorded.
+  bits |= uint64_t{!context.userEnabledFlashSDP()} << 19;
+  bits |= uint64_t{!context.userEnabledMathSDP()} << 20;
   m.bits = bits;
   return m;
 }

@@ -47,6 +47,25 @@ SERVED = {
     "property_counter": "class C:\n    @property\n    def n(s): return s._n\n    @n.setter\n    def n(s, v): s._n = v\no = C(); o._n = 0\ndef f(x):\n    o.n += 2\n    return x * 2\ndef state(): return o._n",
     "descriptor": "class D:\n    def __get__(s, o, t=None): return o.__dict__['_v']\n    def __set__(s, o, v): o.__dict__['_v'] = v\nclass C: v = D()\no = C(); o.v = torch.zeros(2)\ndef f(x):\n    o.v = o.v + x.mean()\n    return o.v\ndef state(): return o.v",
     "frozen_dataclass": "@dataclass(frozen=True)\nclass C:\n    h: Any\no = C(torch.zeros(2))\ndef f(x):\n    object.__setattr__(o, 'h', o.h + x.mean())\n    return o.h\ndef state(): return o.h",
+    # --- attributes of tensors
+    "attribute_of_a_tensor": "t = torch.ones(2)\ndef f(x):\n    t.tag = x.sum()\n    return x * 2\ndef state(): return t.tag",
+    "attribute_of_a_result": "o = Box()\ndef f(x):\n    o.y = x * 2\n    o.y.tag, o.y.me, o.y.box = [x], o.y, o\n    return o.y\ndef state(): return list(o.y.__dict__), o.y.tag, o.y.me is o.y, o.y.box is o",
+    "attribute_of_a_new_parameter": "def f(x):\n    p = nn.Parameter(x * 2)\n    p.is_bias = True\n    return p, p.is_bias\ndef state(): return None",
+    "buffer_that_is_not_kept": "w = torch.ones(3)\ndef f(x): return nn.Buffer(w) * x\ndef state(): return None",
+    "attribute_that_is_deleted_again": "t = torch.ones(2)\ndef f(x):\n    t.tag = 1\n    y = x * t.tag\n    del t.tag\n    return y\ndef state(): return t.__dict__",
+    # --- globals() and vars()
+    "global_by_name": "def f(x):\n    globals()['last'] = x.sum()\n    return x * 2\ndef state(): return globals().get('last')",
+    "attributes_by_vars": "o = Box(n=0)\ndef f(x):\n    vars(o)['n'] = vars(o)['n'] + 1\n    return x * 2\ndef state(): return o.n",
+    "copies": "import copy\no = Box(k=2, l=[1, 2], h=torch.zeros(2))\ndef f(x):\n    o.h = x + 1\n    p = copy.copy(o)\n    p.k = 3\n    return p.h * p.k * copy.deepcopy(o.l)[1]\ndef state(): return o.h, o.k",
+    "moving_average_of_parameters": "torch.manual_seed(0); m, t = nn.Linear(3, 3), nn.Linear(3, 3)\ndef f(x):\n    for p, q in zip(t.parameters(), m.parameters()): p.data.mul_(0.9).add_(q.data, alpha=0.1)\n    return x + 1\ndef state(): return [p.data for p in t.parameters()]",
+    "weak_set": "class C: pass\nkeep = [C(), C()]\nfor i, c in enumerate(keep): c.k = i + 1.0\nw = weakref.WeakSet(keep)\ndef f(x): return x * sum(c.k for c in w) * len(w)\ndef state(): return len(w)",
+    # --- deques
+    "deque_grows": "q = collections.deque(maxlen=3)\ndef f(x):\n    q.append(x.sum())\n    q.append(2.0)\n    return x * 2\ndef state(): return list(q), q.maxlen",
+    "deque_of_frames": "o = Box(q=collections.deque([torch.zeros(3)] * 3, maxlen=3))\ndef f(x):\n    o.q.append(x)\n    return torch.cat(list(o.q))\ndef state(): return list(o.q)",
+    "deque_is_filled": "q = collections.deque(maxlen=3)\ndef f(x):\n    q.append(x.mean())\n    return torch.stack(list(q)).sum()\ndef state(): return list(q)",
+    "deque_of_transitions": "q = collections.deque(maxlen=3)\ndef f(x):\n    q.append((x[0], x.max().item(), {'r': 1.0}))\n    return x * 2\ndef state(): return list(q)",
+    "deque_as_argument": "def args(i): return torch.ones(3) * i, collections.deque([torch.ones(1), torch.ones(1) * i], maxlen=2)\ndef f(x, q):\n    q.append(x.sum())\n    return x * q[0], q\ndef state(): return None",
+    "deque_is_emptied": "q = collections.deque([1, 2, 3])\ndef f(x):\n    n = q.popleft()\n    q.append(n)\n    q.appendleft(q.pop())\n    return x * n\ndef state(): return list(q)",
     # --- counters and other numbers
     "counter": "o = Box(n=0)\ndef f(x):\n    o.n += 1\n    return x * 2\ndef state(): return o.n",
     "counter_on_module": "class M(nn.Module):\n    def __init__(s):\n        super().__init__(); s.n = 0\n    def forward(s, x):\n        s.n += 1\n        return x * 2\nm = M()\ndef f(x): return m(x)\ndef state(): return m.n",
@@ -135,7 +154,9 @@ SERVED = {
 # Programs that are refused, with what the reason must name.
 REFUSED = {
     "a_generator_is_stored": ("o = Box()\ndef f(x):\n    o.g = (i for i in range(2))\n    return x * 2\ndef state(): return list(o.g)", "].g"),
-    "an_attribute_of_a_tensor": ("t = torch.ones(2)\ndef f(x):\n    t.tag = 1\n    return x * 2\ndef state(): return t.tag", "tag"),
+    "an_attribute_of_an_argument": ("def f(x):\n    x.tag = 1\n    return x * 2\ndef state(): return None", "tag"),
+    "the_data_of_a_tensor": ("t = torch.ones(3)\ndef f(x):\n    t.data = x * 2\n    return x * 2\ndef state(): return t.data.tolist()", "data"),
+    "a_tensor_as_a_key": ("d = {}\ndef f(x):\n    d[x] = 1\n    return x * 2\ndef state(): return len(d)", "key"),
     "print": ("def f(x):\n    print(x, end='')\n    return x * 2\ndef state(): return None", "print"),
     "finalizer": ("class C:\n    def __del__(s): pass\no = Box()\ndef f(x):\n    o.c = C()\n    return x * 2\ndef state(): return None", "cannot be made again"),
 }  # fmt: skip

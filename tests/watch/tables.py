@@ -2,6 +2,8 @@
 
 import programs_calls
 import programs_containers
+import programs_copies
+import programs_deques
 import programs_functions
 import programs_library
 import programs_lookups
@@ -24,6 +26,8 @@ TABLES = [
     programs_lookups,
     programs_functions,
     programs_containers,
+    programs_copies,
+    programs_deques,
     programs_values,
     programs_unseen,
     programs_protocols,

@@ -1,9 +1,11 @@
 """Arguments that are made anew for each call are served by one program, guarded by path."""
 
+import collections
 import types
 from collections import namedtuple
 from dataclasses import dataclass, field
 
+import numpy
 import pytest
 import torch
 import torch.nn as nn
@@ -236,3 +238,23 @@ def test_a_list_argument_that_is_also_global_state():
         assert g(ones(9), [ones(i)]).tolist() == [i + 1.0] * 3
     grown.append(ones(2))
     assert g(ones(9), grown).tolist() == [10.0] * 3
+
+
+MADE_ANEW = {
+    "slice": (lambda: slice(0, 2), lambda x, o: x[o]),
+    "range": (lambda: range(3), lambda x, o: x * sum(o)),
+    "numpy scalar": (lambda: numpy.float32(2), lambda x, o: x * float(o)),
+    "OrderedDict": (lambda: collections.OrderedDict(a=torch.ones(3), k=2.0), lambda x, o: x * o["a"] + len(o)),
+    "deque": (lambda: collections.deque([torch.ones(3), 2.0]), lambda x, o: x * o[0] * o[-1]),
+    "namespace": (lambda: types.SimpleNamespace(a=torch.ones(3), k=2), lambda x, o: x * o.a * o.k),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MADE_ANEW)
+def test_arguments_that_are_made_anew_are_guarded_by_content(kind):
+    make, use = MADE_ANEW[kind]
+    g = fg.jit(use)
+    for _ in range(6):
+        x = torch.randn(3)
+        assert torch.equal(g(x, make()), use(x, make()))
+    assert fg.cache_hits(g) >= 3, fg.recompiles(g)

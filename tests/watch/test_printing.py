@@ -116,7 +116,25 @@ def digit(x):
     return x + 1
 
 
-NUMBERS = [number, formatted_number, kept_text, width, digit]
+def tensor_without_dimensions(x):
+    print(f"loss {x.mean():.3f} of {x.sum()} and {(x > 0).sum():4d}")
+    return x * 2
+
+
+class Shown:
+    def __init__(self, value):
+        self.value = value
+
+    def __format__(self, spec):
+        return f"<{self.value:{spec}}>"
+
+
+def by_a_format_method(x):
+    print(f"{Shown(x.mean().item()):.3f}")
+    return x * 2
+
+
+NUMBERS = [number, formatted_number, kept_text, width, digit, tensor_without_dimensions, by_a_format_method]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", NUMBERS)
@@ -207,7 +225,8 @@ LOOKS = [
     "r = s.encode()", "r = slice(s)", "r = {s, 'q'} == {'3.0', 'q'}", "r = f'{n:.2f}' if n > 4 else 'less'",
     "r = (lambda: s)", "r = type('C', (), {'v': 1})().__class__.__name__ + s", "r = s.__len__()",
     "import operator; r = operator.getitem(s, 0)", "r = getattr(s, 'upper')()", "r = s.split('.')",
-    "r = '{}'.format(s)", "r = int(s.split('.')[0])", "r = s * 2", "r = bool(s) and t", "r = next(iter(t))",
+    "s = f'{x.sum()!s}'; r = s", "s = f'{x.sum():.1f}'; r = len(s)", "s = f'{x.mean()}'; keep.append(s); r = s", "r = x.sum().__format__('.2f')",
+    "r = format(x.sum(), '.1f')", "r = n.__format__('.1f')", "r = '{}'.format(s)", "r = int(s.split('.')[0])", "r = s * 2", "r = bool(s) and t", "r = next(iter(t))",
 ]  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Calls that change Python state are served, and leave the state that eager leaves."""
 
+import collections
 import types
 
 import pytest
@@ -29,8 +30,8 @@ def shape(value, seen):
     if isinstance(value, dict):
         items = [(k, shape(v, seen)) for k, v in value.items()]
         return (type(value).__name__, seen.setdefault(id(value), len(seen)), items)
-    if isinstance(value, (list, tuple)):
-        number = seen.setdefault(id(value), len(seen)) if isinstance(value, list) else None
+    if isinstance(value, (list, tuple, collections.deque)):
+        number = None if isinstance(value, tuple) else seen.setdefault(id(value), len(seen))
         return (type(value).__name__, number, [shape(v, seen) for v in value])
     return (type(value).__name__, value)
 

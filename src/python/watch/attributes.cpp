@@ -127,6 +127,7 @@ void Recording::read_tensor_attribute(PyObject* tensor, PyObject* name) {
   read_type(type, name);
   PyObject* descriptor = _PyType_Lookup(type, name);
   if (name == names().grad || text_of(name) == "_grad") tensor_grad_read(tensor);
+  if (text_of(name) == "data") alias(tensor);
   if (descriptor && Py_TYPE(descriptor) == &PyGetSetDescr_Type) {
     std::string text = text_of(name);
     if (tells_of_gradients(text)) asked_for_gradients_ = true;
@@ -355,6 +356,9 @@ void Recording::write_attribute(PyObject* object, PyObject* name, PyObject* valu
       return functions.note(object, text_of(name), value);
   }
   if (is_born(object)) return;
+  if (PyType_Check(object) &&
+      PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_IMMUTABLETYPE))
+    return;  // raises
   name = canonical(name);
   if (!value && !PyType_Check(object)) read_attribute(object, name, true);  // that it was there
   PyObject* dict = PyModule_Check(object) ? reinterpret_cast<ModuleObject*>(object)->dict

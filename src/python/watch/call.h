@@ -34,6 +34,7 @@ class Call {
   bool number_calculation(const std::string& called);
   bool number_choice(int operation);
   bool number_rounding();
+  bool number_format(const std::string& called);
   bool number_extreme(int operation, PyObject* const* items, Py_ssize_t count);
   void number_use(std::vector<int> nodes);
   void tensor_use();
@@ -75,6 +76,9 @@ class Call {
   bool print_options(PyObject* (&options)[4]) const;
   void writes_text(PyObject* stream, const std::vector<PyRef>& pieces, PyObject* text, bool flush);
   bool warning_arguments(PyObject*& message, PyObject*& category, Py_ssize_t& stacklevel) const;
+  void read_scope();
+  void reduce();
+  void read_state(PyObject* object);
   bool reads_elements();
   bool accumulates() const;
   static bool grad_mode();
@@ -91,6 +95,12 @@ class Call {
 // What a Python function that C code has called gives back to it.
 void on_result_for_c(Recording& recording, const Frame& caller, const Frame& frame,
                      PyObject* result);
+
+// Whether the text of it is made by C code from what the guards fix.
+bool has_fixed_text(PyObject* object, int depth = 0);
+
+// A frame of Logger._log begins: true if it is an effect that is replayed.
+bool logs(Recording& recording, const _PyInterpreterFrame* frame);
 
 // Why a hook cannot be made again by each call that the program serves; "" if it can.
 std::string why_no_hook(const Recording& recording, PyObject* hook);

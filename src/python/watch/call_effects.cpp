@@ -40,7 +40,7 @@ void Call::apply(const CalleeModel& model) {
       if (!first || !second) return;
       if (PyDict_Check(first)) {
         r_.read_dict(first, second);
-      } else if (PyList_Check(first)) {
+      } else if (has_items(first)) {
         r_.read_list_item(first, second);
       } else {
         r_.read_all(first);
@@ -69,8 +69,8 @@ void Call::apply(const CalleeModel& model) {
       // What is being printed is marked, and the mark taken away again.
       if (frame_.copies && PyAnySet_Check(first) && !r_.is_born(first)) return;
       read_values(false, 1);
-      if (PyList_CheckExact(first) && method_name() == "append" && a_.size() == 2 &&
-          !r_.is_born(first)) {
+      if ((PyList_CheckExact(first) || is_deque(first)) && method_name() == "append" &&
+          a_.size() == 2 && !r_.is_born(first)) {
         return r_.append(first, tuple_of(a_, 1).get());
       }
       if (compares_items() && !passes_items_to_python()) r_.read_all(first, /*deep=*/true);
@@ -114,6 +114,10 @@ void Call::apply(const CalleeModel& model) {
       return take_id(first);
     case Callee::Super:
       return;
+    case Callee::Scope:
+      return read_scope();
+    case Callee::Reduce:
+      return reduce();
     case Callee::CellGet:
       if (first) r_.read_context_variable(first);
       return;
@@ -258,11 +262,13 @@ bool Call::changes_nothing(PyObject* container, PyObject* item) {
     r_.read_contains(container, item);
     return true;
   }
-  bool empty = PyList_Check(container)     ? PyList_GET_SIZE(container) == 0
+  bool empty = has_items(container)        ? count_items(container) == 0
                : PyDict_Check(container)   ? PyDict_GET_SIZE(container) == 0
                : PyAnySet_Check(container) ? PySet_GET_SIZE(container) == 0
                                            : false;
-  if (how != "clear" || !empty) return false;
+  // (Those that take an item raise.)
+  if (!empty || (how != "clear" && how != "pop" && how != "popleft" && how != "popitem"))
+    return false;
   r_.read_length(container);
   return true;
 }

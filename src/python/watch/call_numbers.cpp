@@ -30,6 +30,14 @@ bool only_moves(std::string_view name) {
                           "list.extend",
                           "list.copy",
                           "list.__iter__",
+                          "collections.deque.append",
+                          "collections.deque.appendleft",
+                          "collections.deque.extend",
+                          "collections.deque.extendleft",
+                          "collections.deque.pop",
+                          "collections.deque.popleft",
+                          "collections.deque.copy",
+                          "collections.deque.__iter__",
                           "tuple.__iter__",
                           "dict.items",
                           "dict.values",
@@ -48,7 +56,10 @@ bool only_moves(std::string_view name) {
                           "torch._C._has_torch_function_unary",
                           "torch._C._has_torch_function_variadic"});
 }
-bool moves_by_key(std::string_view name) { return is_one_of(name, {"list.insert", "list.pop"}); }
+bool moves_by_key(std::string_view name) {
+  return is_one_of(name,
+                   {"list.insert", "list.pop", "collections.deque", "collections.deque.rotate"});
+}
 
 bool moves_by_key(Callee callee) {
   switch (callee) {
@@ -137,7 +148,9 @@ void Call::numbers(const CalleeModel& model) {
     return;
   if (model.callee == Callee::GradFunction) return;  // they go to the forward as they are
   if (model.callee == Callee::Op) return number_use(std::move(nodes));
-  if (number_calculation(called)) return;
+  if (number_calculation(called) || number_format(called)) return;
+  // Whatever is in the object, its state is.
+  if (model.callee == Callee::Reduce) return;
   const bool keyed = moves_by_key(called) || moves_by_key(model.callee) ||
                      (model.callee == Callee::Contains && argument(0) && PyDict_Check(argument(0)));
   if (keyed && argument(1) != nullptr && n.holds(argument(1))) return n.fix(nodes);
@@ -145,7 +158,8 @@ void Call::numbers(const CalleeModel& model) {
   if (model.callee == Callee::Get || model.callee == Callee::SetDefault ||
       model.callee == Callee::Pop)
     return;
-  if (keyed || only_moves(called) || model.callee == Callee::IsInstance ||
+  const bool of_dict = called == "dict" && (!argument(0) || PyDict_CheckExact(argument(0)));
+  if (keyed || of_dict || only_moves(called) || model.callee == Callee::IsInstance ||
       model.callee == Callee::AbcCheck) {
     if (!argument(0) || is_tensor(argument(0))) return n.fix(nodes);
     NumberStep step{NumberStep::Kind::Carry, {}};
@@ -216,6 +230,19 @@ bool Call::number_calculation(const std::string& called) {
     return true;
   }
   return false;
+}
+
+// n.__format__(spec), as Tensor.__format__ has it.
+bool Call::number_format(const std::string& called) {
+  NumberWatch& n = r_.numbers;
+  if ((called != "float.__format__" && called != "int.__format__") || a_.size() != 2 ||
+      n.find(a_[0]) < 0 || !PyUnicode_CheckExact(a_[1]) || n.is_text(a_[1]))
+    return false;
+  NumberStep step{NumberStep::Kind::Text, {}};
+  step.nodes = {n.find(a_[0])};
+  step.pieces.push_back(PyRef::steal(PyTuple_Pack(2, a_[0], a_[1])));
+  frame_.number_step = std::make_unique<NumberStep>(std::move(step));
+  return true;
 }
 
 // round(x, digits)

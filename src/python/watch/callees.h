@@ -34,6 +34,8 @@ enum class Callee : uint8_t {
   AbcCheck,  // reads the registries behind an abstract base class
   Id,
   Super,
+  Scope,         // globals, locals, vars
+  Reduce,        // object.__reduce_ex__
   CellGet,       // ContextVar.get
   CellSet,       // ContextVar.set, reset
   TensorAttr,    // sets the tensor attribute that `reason` names

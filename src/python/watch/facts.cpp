@@ -35,6 +35,18 @@ bool items_match(PyObject* const* current, Py_ssize_t n, PyObject* expected) {
   return true;
 }
 
+bool has_listed(PyObject* holder, const Fact& fact) {
+  PyObject* expected = fact.expected.get();
+  if (PyList_Check(holder)) {
+    return items_match(reinterpret_cast<PyListObject*>(holder)->ob_item, PyList_GET_SIZE(holder),
+                       expected);
+  }
+  if (count_items(holder) != PyTuple_GET_SIZE(expected)) return false;
+  const PyRef items = items_in_order(holder), maxlen = maxlen_of(holder);
+  return items && maxlen && values_equal(maxlen.get(), fact.extra.get()) &&
+         items_match(&PyTuple_GET_ITEM(items.get(), 0), PyTuple_GET_SIZE(items.get()), expected);
+}
+
 bool dict_matches(PyObject* dict, PyObject* expected) {
   if (PyDict_GET_SIZE(dict) * 2 != PyTuple_GET_SIZE(expected)) return false;
   PyObject *key, *value;
@@ -85,6 +97,34 @@ PyObject* ordered_keys(PyObject* ordered) {
     PyList_Append(keys.get(), node->key);
   }
   return PyList_AsTuple(keys.get());
+}
+
+Py_ssize_t count_items(PyObject* container) {
+  return PyList_Check(container) ? PyList_GET_SIZE(container)
+                                 : known_types().deque->tp_as_sequence->sq_length(container);
+}
+
+PyRef item_at(PyObject* container, Py_ssize_t index) {
+  if (index >= count_items(container)) return {};
+  if (PyList_Check(container)) return PyRef::borrow(PyList_GET_ITEM(container, index));
+  return PyRef::steal(known_types().deque->tp_as_sequence->sq_item(container, index));
+}
+
+PyRef items_in_order(PyObject* container) {
+  if (PyList_Check(container)) return PyRef::steal(PyList_AsTuple(container));
+  PyRef items = PyRef::steal(PyTuple_New(count_items(container)));
+  for (Py_ssize_t i = 0; items && i < PyTuple_GET_SIZE(items.get()); ++i)
+    PyTuple_SET_ITEM(items.get(), i, item_at(container, i).release());
+  return items;
+}
+
+PyRef maxlen_of(PyObject* container) {
+  if (PyList_Check(container)) return {};
+  ErrorAside aside;
+  PyObject* getter = PyDict_GetItemString(known_types().deque->tp_dict, "maxlen");
+  PyRef maxlen = PyRef::steal(getset_value(container, getter));
+  if (!maxlen) PyErr_Clear();
+  return maxlen;
 }
 
 bool set_contains(PyObject* set, PyObject* key) {
@@ -146,8 +186,7 @@ PyRef find(const Fact& fact, PyObject* holder, bool* unsafe) {
     case FactKind::Cell:
       return PyRef::borrow(PyCell_GET(holder));
     case FactKind::ListItem:
-      if (!PyList_Check(holder) || fact.number >= PyList_GET_SIZE(holder)) break;
-      return PyRef::borrow(PyList_GET_ITEM(holder, fact.number));
+      return has_items(holder) ? item_at(holder, fact.number) : PyRef();
     case FactKind::TupleItem:
       if (!PyTuple_Check(holder) || fact.number >= PyTuple_GET_SIZE(holder)) break;
       return PyRef::borrow(PyTuple_GET_ITEM(holder, fact.number));
@@ -206,10 +245,9 @@ bool fact_holds(const Fact& fact, const std::vector<PyRef>& slots, PyRef* found)
              items_match(&PyTuple_GET_ITEM(keys.get(), 0), PyTuple_GET_SIZE(keys.get()), expected);
     }
     case FactKind::ListAll:
-      return items_match(reinterpret_cast<PyListObject*>(holder)->ob_item, PyList_GET_SIZE(holder),
-                         expected);
+      return has_listed(holder, fact);
     case FactKind::ListLength:
-      return PyList_GET_SIZE(holder) == fact.number;
+      return count_items(holder) == fact.number;
     case FactKind::SetAll:
       return set_matches(holder, expected);
     case FactKind::Mro: {
@@ -281,16 +319,15 @@ std::string current_value(const Fact& fact, const std::vector<PyRef>& slots) {
     case FactKind::Cell:
       return describe_object(PyCell_GET(holder));
     case FactKind::ListAll: {
-      PyRef items = PyRef::steal(PyList_AsTuple(holder));
+      const PyRef items = items_in_order(holder);
       return is_value(items.get()) ? describe_object(items.get())
-                                   : "a list of " + std::to_string(PyList_GET_SIZE(holder));
+                                   : (PyList_Check(holder) ? "a list of " : "a deque of ") +
+                                         std::to_string(count_items(holder));
     }
     case FactKind::ListLength:
-      return std::to_string(PyList_GET_SIZE(holder));
+      return std::to_string(count_items(holder));
     case FactKind::ListItem:
-      return fact.number < PyList_GET_SIZE(holder)
-                 ? describe_object(PyList_GET_ITEM(holder, fact.number))
-                 : "<absent>";
+      return describe_object(find(fact, holder, nullptr).get());
     case FactKind::SetAll:
       return "a set of " + std::to_string(PySet_GET_SIZE(holder));
     case FactKind::SetContains:

@@ -24,7 +24,8 @@ bool is_open(PyObject* object) {
   if (is_simple(object) || is_tensor(object) || PyMethod_Check(object) || PyGen_Check(object))
     return false;
   const bool is_dict = PyDict_Check(object) && !PyODict_Check(object);  // a defaultdict, too
-  return is_dict || type == &PyList_Type || PyTuple_Check(object) || is_heap_type(type);
+  return is_dict || type == &PyList_Type || is_deque(object) || PyTuple_Check(object) ||
+         is_heap_type(type);
 }
 
 // A value, but one that is taken apart: betas=(0.9, 0.999).
@@ -222,7 +223,7 @@ std::string place_to_follow(const PathPrinter& printer, const Fact& fact, PyObje
                                               : fact.expected.get();
   const bool is_list = fact.kind == FactKind::ListAll;
   if (is_list || fact.kind == FactKind::DictAll) {
-    PyRef now = PyRef::steal(is_list ? PyList_AsTuple(holder) : PyTuple_New(0));
+    PyRef now = is_list ? items_in_order(holder) : PyRef::steal(PyTuple_New(0));
     if (!is_list) {
       PyRef pairs = PyRef::steal(PyList_New(0));
       PyObject *key, *value;

@@ -258,7 +258,7 @@ PyObject* GuardTable::number(uint32_t i) const {
     case FactKind::Cell:
       return PyCell_GET(holder);
     case FactKind::ListItem:
-      return fact.number < PyList_GET_SIZE(holder) ? PyList_GET_ITEM(holder, fact.number) : nullptr;
+      return item_at(holder, fact.number).get();  // the container keeps it
     default:
       return nullptr;
   }

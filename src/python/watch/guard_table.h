@@ -34,7 +34,7 @@ enum class FactKind : uint8_t {
   OrderedAll,     // the order of an OrderedDict's keys; expected: tuple
   TypeAttribute,  // _PyType_Lookup(holder, key)
   Cell,           // key: the variable's name
-  ListAll,        // expected: tuple
+  ListAll,        // of a list or deque; expected: tuple; extra: the maxlen of a deque
   ListLength,     // number
   ListItem,       // number: index; key: the index as an int
   SetAll,         // expected: tuple in table order
@@ -89,7 +89,11 @@ PyObject* any_item();
 using Facts = std::deque<Fact>;  // references stay valid while facts are added
 
 // How the state behind some kinds of fact is read, without running Python code.
-PyObject* ordered_keys(PyObject* ordered_dict);                  // a new tuple, in order
+PyObject* ordered_keys(PyObject* ordered_dict);            // a new tuple, in order
+PyRef items_in_order(PyObject* list_or_deque);             // a new tuple
+PyRef item_at(PyObject* list_or_deque, Py_ssize_t index);  // null beyond its end
+Py_ssize_t count_items(PyObject* list_or_deque);
+PyRef maxlen_of(PyObject* list_or_deque);                        // null of a list
 bool set_contains(PyObject* set, PyObject* key);                 // by a scan
 PyObject* slot_value(PyObject* holder, PyObject* descriptor);    // new reference or null
 PyObject* getset_value(PyObject* holder, PyObject* descriptor);  // new reference or null

@@ -15,7 +15,9 @@ void Recording::pin(PyObject* object, int depth) {
     pinned_.resize(std::max(pinned_.size(), slot + 1));
     pinned_[slot] = PyRef::borrow(object);
   }
-  if (PyTuple_Check(object) || PyList_Check(object)) {
+  if (is_deque(object)) {
+    for (Py_ssize_t i = 0; i < count_items(object); ++i) pin(item_at(object, i).get(), depth + 1);
+  } else if (PyTuple_Check(object) || PyList_Check(object)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
       pin(PySequence_Fast_GET_ITEM(object, i), depth + 1);
   } else if (PyDict_Check(object)) {
@@ -46,6 +48,9 @@ void Call::pin_arguments(Callee callee) {
                                           "list.index",
                                           "list.count",
                                           "list.remove",
+                                          "collections.deque.index",
+                                          "collections.deque.count",
+                                          "collections.deque.remove",
                                           "tuple.index",
                                           "tuple.count",
                                           "_operator.eq",
@@ -58,8 +63,7 @@ void Call::pin_arguments(Callee callee) {
   const std::string called = name();
   bool uses = callee == Callee::Contains || callee == Callee::Format || callee == Callee::Io ||
               called.starts_with("set.") || called.starts_with("frozenset.") ||
-              called.starts_with("collections.deque.") || called == "itertools.groupby" ||
-              called == "_collections._count_elements" ||
+              called == "itertools.groupby" || called == "_collections._count_elements" ||
               std::find(std::begin(by_name), std::end(by_name), called) != std::end(by_name);
   if (is_slot_wrapper()) {
     for (const char* slot : {"__hash__", "__eq__", "__ne__", "__repr__", "__str__", "__format__"})

@@ -294,7 +294,7 @@ class Step {
       r_.read_key(key);
       PyObject* found = r_.read_dict(container, key);
       if (!found && !PyDict_CheckExact(container)) missing(container, key);
-    } else if (PyList_Check(container)) {
+    } else if (has_items(container)) {
       r_.read_list_item(container, key);
     } else if (is_heap_type(type) || PyType_Check(container)) {
       if (PyTuple_Check(container)) return;
@@ -304,7 +304,7 @@ class Step {
       }
       if (method && !PyFunction_Check(method)) r_.read_all(container);
     } else if (!is_value(container)) {
-      if (is_ndarray(container) || type == known_types().deque) {
+      if (is_ndarray(container)) {
         r_.read_all(container);
       } else {
         r_.refuse("reads an item of a " + type_text(container) + ", which is not watched");
@@ -575,6 +575,9 @@ class Step {
     if (PyTuple_Check(positional) || PyList_Check(positional)) {
       PyObject** items = PySequence_Fast_ITEMS(positional);
       arguments.values.assign(items, items + PySequence_Fast_GET_SIZE(positional));
+    } else if (is_deque(positional)) {  // which keeps them
+      for (Py_ssize_t i = 0; i < count_items(positional); ++i)
+        arguments.values.push_back(item_at(positional, i).get());
     } else if (!r_.is_born(positional)) {
       r_.refuse("calls with *arguments from a " + type_text(positional));
     }

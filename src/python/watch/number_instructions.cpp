@@ -223,8 +223,11 @@ void number_instruction(Recording& r, Frame& frame) {
     case StoreAttr:
       if (is_tensor(peek(1))) n.fix_in(peek(2));
       return;
+    case LoadMethod:  // n.__format__(spec) is looked at when it is called
+      if (text_of(PyTuple_GET_ITEM(code_of(frame.frame)->co_names, argument)) == "__format__")
+        return;
+      [[fallthrough]];
     case LoadAttr:
-    case LoadMethod:
     case LoadSuperAttr:
     case LoadSuperMethod:
       if (const int node = n.find(peek(1)); node >= 0) n.sink()->fix(node);

@@ -42,6 +42,9 @@ void NumberWatch::collect(PyObject* object, std::vector<int>& nodes, int depth) 
   if (PyTuple_Check(object) || PyList_Check(object)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
       collect(PySequence_Fast_GET_ITEM(object, i), nodes, depth + 1);
+  } else if (has_items(object)) {
+    for (Py_ssize_t i = 0; i < count_items(object); ++i)
+      collect(item_at(object, i).get(), nodes, depth + 1);
   } else if (PyDict_Check(object)) {
     PyObject *key, *value;
     Py_ssize_t position = 0;
@@ -143,6 +146,9 @@ void number_return(Recording& r, PyObject* value) {
       case Operation::LoadAttr:
       case Operation::BinarySubscr:
       case Operation::BeforeWith:
+        break;
+      case Operation::FormatValue:  // f"{t}" is what t.__format__ gives
+        direct = (caller.running.argument & 3) == 0;
         break;
       case Operation::ForIter:
       case Operation::Send: {

@@ -10,10 +10,8 @@
 #include "streams.h"
 
 namespace fulgurite::python::watching {
-namespace {
 
-// Whether the text of it is made by C code from what the guards fix.
-bool has_fixed_text(PyObject* o, int depth = 0) {
+bool has_fixed_text(PyObject* o, int depth) {
   if (depth > 8) return false;
   if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
@@ -30,6 +28,8 @@ bool has_fixed_text(PyObject* o, int depth = 0) {
   // (That of numpy's depends on its options.)
   return is_value(o) && std::string_view(Py_TYPE(o)->tp_name).find("numpy.") != 0;
 }
+
+namespace {
 
 // What is printed: texts, and numbers with how they are formatted, in order.
 struct Printed {

@@ -103,7 +103,7 @@ void Recording::read_cell(PyObject* cell, PyObject* name) {
 void Recording::read_list_item(PyObject* list, PyObject* index) {
   if (needs_no_fact(list) || all_written_.count(list) || was_appended_to(list)) return;
   if (!PyLong_CheckExact(index)) return read_all(list);
-  Py_ssize_t size = PyList_GET_SIZE(list);
+  Py_ssize_t size = count_items(list);
   Py_ssize_t i = PyLong_AsSsize_t(index);
   if (i == -1 && PyErr_Occurred()) PyErr_Clear();
   if (i < 0 || i >= size) read_length(list);
@@ -112,7 +112,7 @@ void Recording::read_list_item(PyObject* list, PyObject* index) {
   PyRef position = PyRef::steal(PyLong_FromSsize_t(i));
   PyObject* key = canonical(position.get());
   if (has_fact(FactKind::ListItem, list, key)) return;
-  PyObject* value = PyList_GET_ITEM(list, i);
+  PyObject* value = item_at(list, i).get();  // the container keeps it
   Fact& fact = add_fact(FactKind::ListItem, list, key, value, match_by(value));
   fact.number = i;
   const int last = static_cast<int>(facts_.size()) - 1;
@@ -123,11 +123,11 @@ void Recording::read_list_item(PyObject* list, PyObject* index) {
 void Recording::read_length(PyObject* container) {
   container = behind_proxy(container);
   if (needs_no_fact(container) || all_written_.count(container)) return;
-  if (PyList_Check(container)) {
+  if (has_items(container)) {
     if (was_appended_to(container)) return;
     if (has_fact(FactKind::ListLength, container, nullptr)) return;
     add_fact(FactKind::ListLength, container, nullptr, nullptr, MatchBy::Value).number =
-        PyList_GET_SIZE(container);
+        count_items(container);
   } else if (PyDict_Check(container)) {
     if (has_fact(FactKind::DictLength, container, nullptr)) return;
     if (has_fact(FactKind::DictAll, container, nullptr)) return;
@@ -138,8 +138,7 @@ void Recording::read_length(PyObject* container) {
     see_dict(container);
     add_fact(FactKind::DictLength, container, nullptr, nullptr, MatchBy::Value).number =
         PyDict_GET_SIZE(container);
-  } else if (PyAnySet_Check(container) || known_types().deque == Py_TYPE(container) ||
-             is_ndarray(container)) {
+  } else if (!PyTuple_Check(container) && !is_simple(container)) {
     read_all(container);
   }
 }
@@ -160,6 +159,12 @@ void Recording::read_contains(PyObject* container, PyObject* key) {
   }
 }
 
+// Memory whose contents nobody guards; a subclass of bytes cannot change.
+static bool has_buffer(PyObject* object) {
+  PyBufferProcs* buffer = Py_TYPE(object)->tp_as_buffer;
+  return buffer != nullptr && buffer->bf_getbuffer != nullptr && !PyBytes_Check(object);
+}
+
 // The items of a container, in order; with `deep` those of the containers inside it as well.
 void Recording::read_all(PyObject* container, bool deep, int depth) {
   container = behind_proxy(container);
@@ -167,16 +172,17 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
   if (depth > 6) return refuse("reads a structure that is nested too deeply");
   PyTypeObject* type = Py_TYPE(container);
   bool no_fact = needs_no_fact(container) || all_written_.count(container);
-  if (PyList_Check(container)) {
+  if (has_items(container)) {
     if (!no_fact && !was_appended_to(container) &&
         !has_fact(FactKind::ListAll, container, nullptr)) {
-      PyRef items = PyRef::steal(PyList_AsTuple(container));
+      PyRef items = items_in_order(container);
       separate_items(container, items.get());
-      add_fact(FactKind::ListAll, container, nullptr, items.get(), MatchBy::Identity);
+      add_fact(FactKind::ListAll, container, nullptr, items.get(), MatchBy::Identity).extra =
+          maxlen_of(container);
     }
     if (!deep) return;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(container); ++i) {
-      read_all(PyList_GET_ITEM(container, i), deep, depth + 1);
+    for (Py_ssize_t i = 0; i < count_items(container); ++i) {
+      read_all(item_at(container, i).get(), deep, depth + 1);
     }
   } else if (PyDict_Check(container)) {
     if (!no_fact && !has_fact(FactKind::DictAll, container, nullptr)) {
@@ -222,6 +228,10 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
     return;
   } else if (no_fact || is_simple(container) || is_tensor(container)) {
     return;
+  } else if (is_ndarray(container)) {
+    refuse("reads the contents of a numpy array");
+  } else if (has_buffer(container)) {
+    refuse("reads the contents of a " + std::string(type->tp_name));
   } else if (deep && is_heap_type(type) && !PyIter_Check(container)) {
     read_type_of(container);
     read_protocol(type, /*arithmetic=*/true);
@@ -229,18 +239,10 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
     // A view made before the run: what it shows is the dict behind it.
     read_all(reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(container)->dv_dict),
              deep, depth + 1);
-  } else if (type == known_types().deque) {
-    refuse("reads a deque: its items are not guarded");
-  } else if (is_ndarray(container)) {
-    refuse("reads the contents of a numpy array");
-  } else if (type == &PyByteArray_Type || type == &PyMemoryView_Type) {
-    refuse("reads the contents of a " + std::string(type->tp_name));
   } else if (type == &PyDictProxy_Type) {
     refuse("reads a mappingproxy (vars() or __dict__ of a class)");
   } else if (PyIter_Check(container) && !PyGen_Check(container)) {
     refuse("advances an iterator that was made before the call");
-  } else if (type->tp_as_buffer && type->tp_as_buffer->bf_getbuffer && !is_value(container)) {
-    refuse("reads the buffer of a " + std::string(type->tp_name));
   }
 }
 

@@ -66,6 +66,7 @@ Recording::Recording(AddressSet* born, const WatchOptions& options)
   for (PyObject* container : options.argument_structure) arguments_.insert(container);
   on_grad_access_ = options.on_grad_access;
   on_requires_grad_ = options.on_requires_grad;
+  on_alias_ = options.on_alias;
   grad_context_ = options.context;
   places_ = options.places;
   for (PyObject* object : options.followed) new_slot(object);
@@ -315,7 +316,8 @@ void Recording::effect(EffectKind kind, PyObject* holder, PyObject* key, PyObjec
   }
   // What is stored is made again by each call (recipe.h), with the program's numbers in it.
   numbers.fix_in(key);
-  const bool may_vary = kind < EffectKind::Backward || kind == EffectKind::Print;
+  const bool may_vary =
+      kind < EffectKind::Backward || kind == EffectKind::Print || kind == EffectKind::Log;
   if (!may_vary || kind == EffectKind::TensorAttr) numbers.fix_in(value);
   if (kind == EffectKind::TensorAttr && on_requires_grad_ != nullptr && !is_born(holder) &&
       text_of(key) == "requires_grad") {
@@ -356,6 +358,11 @@ void Recording::tensor_grad_read(PyObject* tensor) {
 void Recording::grad_access(PyObject* tensor) {
   ErrorAside aside;
   if (on_grad_access_ != nullptr && !is_born(tensor)) on_grad_access_(tensor, grad_context_);
+}
+
+void Recording::alias(PyObject* tensor) {
+  ErrorAside aside;
+  if (on_alias_ != nullptr && !is_born(tensor)) on_alias_(tensor, grad_context_);
 }
 
 const std::string& Recording::path(PyObject* object) const {

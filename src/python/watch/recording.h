@@ -165,6 +165,7 @@ class Recording {
   void note_gradients_asked_for() { asked_for_gradients_ = true; }
   void tensor_grad_read(PyObject* tensor);
   void grad_access(PyObject* tensor);  // before `.grad` is read or set
+  void alias(PyObject* tensor);        // before `.data` is read, and the like
   // Whether storing `value` where `current` is leaves everything as it was.
   bool is_no_change(PyObject* current, PyObject* value) const;
   // For an item of a dict; then it is recorded what is there.
@@ -276,6 +277,7 @@ class Recording {
   bool asked_for_gradients_ = false;
   void (*on_grad_access_)(PyObject* tensor, void* context) = nullptr;
   void (*on_requires_grad_)(PyObject* tensor, void* context) = nullptr;
+  void (*on_alias_)(PyObject* tensor, void* context) = nullptr;
   void* grad_context_ = nullptr;
   const std::unordered_set<std::string>* places_ = nullptr;
   size_t impure_ = 0;  // refusals, and effects that cannot be replayed

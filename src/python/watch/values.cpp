@@ -189,6 +189,13 @@ bool is_value(PyObject* object, int depth) {
          PyType_IsSubtype(type, types.numpy_generic);
 }
 
+bool is_deque(PyObject* object) { return types.deque != nullptr && Py_TYPE(object) == types.deque; }
+
+bool has_items(PyObject* object) {
+  return PyList_Check(object) ||
+         (types.deque != nullptr && PyType_IsSubtype(Py_TYPE(object), types.deque));
+}
+
 bool is_simple(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   return is_value(object) || PyType_Check(object) || type == &PyFunction_Type ||
@@ -235,6 +242,14 @@ bool values_equal(PyObject* a, PyObject* b) {
     auto* y = reinterpret_cast<PySliceObject*>(b);
     return values_equal(x->start, y->start) && values_equal(x->stop, y->stop) &&
            values_equal(x->step, y->step);
+  }
+  if (type == &PyRange_Type) {  // equal ranges may end at other numbers
+    for (const char* part : {"start", "stop", "step"}) {
+      const PyRef x = PyRef::steal(PyObject_GetAttrString(a, part));
+      const PyRef y = PyRef::steal(PyObject_GetAttrString(b, part));
+      if (!x || !y || !values_equal(x.get(), y.get())) return false;
+    }
+    return true;
   }
   if (PyTuple_Check(a)) {
     Py_ssize_t n = PyTuple_GET_SIZE(a);

@@ -52,6 +52,8 @@ bool is_tensor(PyObject* object);
 bool is_plain_number(PyObject* object);  // exactly an int or a float
 bool is_tensor_type(PyTypeObject* type);
 bool is_ndarray(PyObject* object);
+bool is_deque(PyObject* object);   // not of a subclass
+bool has_items(PyObject* object);  // a list or a deque, or of a subclass
 bool is_value(PyObject* object, int depth = 0);
 bool is_simple(PyObject* object);
 // A class that Python code made or may change. (C code makes some on the heap that nobody can.)

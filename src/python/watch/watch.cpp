@@ -140,9 +140,10 @@ PyObject* watch(PyObject* callable, PyObject* const* args, size_t nargsf, PyObje
 bool watching_now() { return watching::active != nullptr; }
 
 const char* effect_kind_name(EffectKind kind) {
-  static constexpr const char* kinds[] = {
-      "set_attr",    "del_attr", "set_item", "del_item", "set_global", "del_global", "set_cell",
-      "tensor_attr", "mutate",   "backward", "warn",     "print",      "io",         "other"};
+  static constexpr const char* kinds[] = {"set_attr",   "del_attr",   "set_item", "del_item",
+                                          "set_global", "del_global", "set_cell", "tensor_attr",
+                                          "mutate",     "backward",   "warn",     "print",
+                                          "log",        "io",         "other"};
   return kinds[static_cast<size_t>(kind)];
 }
 

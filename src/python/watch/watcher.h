@@ -57,7 +57,8 @@ enum class EffectKind {
   Print,       // writes text to a stream; holder: which (null: sys.stdout as it is then), key:
                // (whether it flushes, the text without numbers), value: texts, and tuples of a
                // number and its format, in order
-  Io,          // logging, other warnings and writes to streams; value: the arguments
+  Log,         // Logger._log; holder: the logger, key and value: see ../output_effect.h
+  Io,          // other logging, other warnings and writes to streams; value: the arguments
   Other,
 };
 
@@ -202,7 +203,9 @@ struct WatchOptions {
   void (*on_grad_access)(PyObject* tensor, void* context) = nullptr;
   // Called before the program sets `requires_grad` of such a tensor.
   void (*on_requires_grad)(PyObject* tensor, void* context) = nullptr;
-  void* context = nullptr;  // of the two
+  // Called before another tensor on the memory of this one comes into being without an operator.
+  void (*on_alias)(PyObject* tensor, void* context) = nullptr;
+  void* context = nullptr;  // of the three
   // Gets what becomes of numbers; null: numbers are guarded by value.
   NumberSink* numbers = nullptr;
   // Is told of calls of custom autograd.Functions; null: they refuse the run.
