@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 
-SUPPORTED = ((3, 11), (3, 12))
+SUPPORTED = ((3, 11), (3, 12), (3, 13))
 NAMES = " and ".join(".".join(map(str, version)) for version in SUPPORTED)
 EITHER = NAMES.replace("and", "or")
 

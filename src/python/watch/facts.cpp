@@ -53,8 +53,7 @@ bool set_matches(PyObject* set, PyObject* expected) {
   if (PySet_GET_SIZE(set) != PyTuple_GET_SIZE(expected)) return false;
   Py_ssize_t position = 0, i = 0;
   PyObject* item;
-  Py_hash_t hash;
-  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+  while (next_in_set(set, &position, &item)) {
     PyObject* wanted = PyTuple_GET_ITEM(expected, i++);
     if (!matches(item, wanted, match_by(wanted))) return false;
   }
@@ -97,8 +96,7 @@ bool set_contains(PyObject* set, PyObject* key) {
   if (PyType_Check(key)) return false;
   Py_ssize_t position = 0;
   PyObject* item;
-  Py_hash_t hash;
-  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+  while (next_in_set(set, &position, &item)) {
     if (item == key || (Py_TYPE(item) == Py_TYPE(key) && values_equal(item, key))) return true;
   }
   return false;

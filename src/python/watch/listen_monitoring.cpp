@@ -1,4 +1,4 @@
-// CPython 3.12: a tool of sys.monitoring. Other tools, coverage and debuggers among them, get their
+// CPython 3.12 and later: a tool of sys.monitoring. Other tools, coverage and debuggers among them, get their
 // events as before, and an id that nobody uses is taken for the length of the call only.
 //
 // Events say in which code object they happen; in which frame, the thread knows: callbacks in C
@@ -51,12 +51,13 @@ Frame* innermost(Recording& r, const _PyInterpreterFrame* frame) {
 }
 
 // ... which has to be where the last instruction was, unless that has set it back to where what it
-// raises again was raised first.
-Frame* innermost_there(Recording& r, const _PyInterpreterFrame* f) {
+// raises again was raised first. A generator that waits may be at the next one.
+Frame* innermost_there(Recording& r, const _PyInterpreterFrame* f, bool waits = false) {
   Frame* frame = innermost(r, f);
   if (frame == nullptr || !frame->map || frame->map->at(frame->unit).reraises) return frame;
   const int unit = unit_of(f);
-  if (unit < frame->unit || (unit > frame->unit && unit >= frame->map->after(frame->unit))) miss(r);
+  const int end = frame->map->after(frame->unit) + (waits ? 1 : 0);
+  if (unit < frame->unit || (unit > frame->unit && unit >= end)) miss(r);
   return frame;
 }
 
@@ -123,12 +124,19 @@ PyObject* exception_passes(PyObject*, PyObject* const*, Py_ssize_t) {
 }
 
 // Arguments: code, offset, result.
-PyObject* frame_returns(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+PyObject* end(PyObject* const* arguments, Py_ssize_t count, bool waits) {
   _PyInterpreterFrame* f = nullptr;
   Recording* r = recording_here(f);
-  if (r != nullptr && innermost_there(*r, f) != nullptr)
+  if (r != nullptr && innermost_there(*r, f, waits) != nullptr)
     end_frame(*r, count > 2 ? arguments[2] : nullptr);
   Py_RETURN_NONE;
+}
+
+PyObject* frame_returns(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return end(arguments, count, false);
+}
+PyObject* frame_yields(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return end(arguments, count, true);
 }
 
 PyObject* frame_unwinds(PyObject*, PyObject* const*, Py_ssize_t) {
@@ -159,7 +167,7 @@ Event events[] = {
     event(PY_MONITORING_EVENT_INSTRUCTION, "instruction", instruction_begins),
     event(PY_MONITORING_EVENT_RAISE, "raise", exception_passes),
     event(PY_MONITORING_EVENT_PY_RETURN, "return", frame_returns),
-    event(PY_MONITORING_EVENT_PY_YIELD, "yield", frame_returns),
+    event(PY_MONITORING_EVENT_PY_YIELD, "yield", frame_yields),
     event(PY_MONITORING_EVENT_PY_UNWIND, "unwind", frame_unwinds),
 };
 
@@ -200,6 +208,16 @@ int free_tool(const Monitoring& m) {
   return -1;
 }
 
+// Which moves when anybody begins or ends to listen.
+uint64_t version_of_events() {
+  const PyInterpreterState* interpreter = PyInterpreterState_Get();
+#if PY_VERSION_HEX >= 0x030D0000
+  return interpreter->ceval.instrumentation_version & ~static_cast<uintptr_t>(_PY_EVAL_EVENTS_MASK);
+#else
+  return interpreter->monitoring_version;
+#endif
+}
+
 long wanted_events() {
   long set = 0;
   for (const Event& one : events) set |= 1L << one.number;
@@ -237,7 +255,7 @@ Listener::Listener() {
   ok = ok && call(m->set_events, "il", tool_, wanted_events());
   // What is instrumented may not be what the interpreter believes it to be.
   if (std::exchange(events_went_missing, false)) ok = ok && call(m->restart, "");
-  version_ = PyInterpreterState_Get()->monitoring_version;
+  version_ = version_of_events();
   if (!ok) why_not_ = "cannot be watched: sys.monitoring does not let us";
   listening = this;
 }
@@ -246,7 +264,7 @@ std::string Listener::end() {
   listening = nullptr;
   const Monitoring* m = monitoring();
   if (tool_ < 0 || m == nullptr) return why_not_;
-  if (version_ != PyInterpreterState_Get()->monitoring_version) {
+  if (version_ != version_of_events()) {
     events_went_missing = true;
     if (why_not_.empty()) why_not_ = "changes the trace function or the events of sys.monitoring";
   }

@@ -81,7 +81,7 @@ void Recording::follow_number_reads(Frame& frame) {
   if (ran == ContainsOp) return number_reads_.clear();  // that it is there: its type is guarded
   const bool pushes = ran == LoadAttr || ran == BinarySubscr || ran == LoadGlobal ||
                       ran == LoadName || ran == LoadDeref || ran == LoadFromDictOrGlobals ||
-                      ran == LoadFromDictOrDeref || ran == Operation::Call;
+                      ran == LoadFromDictOrDeref || ran == Operation::Call || ran == CallNamed;
   if (number_reads_.size() != 1 || !pushes || frame.number_step) return fix_number_reads(0);
   const Fact& fact = facts_[static_cast<size_t>(number_reads_[0])];
   NumberStep step{NumberStep::Kind::Source, {}};
@@ -142,6 +142,16 @@ void Recording::read_length(PyObject* container) {
              is_ndarray(container)) {
     read_all(container);
   }
+}
+
+void Recording::read_truth(PyObject* object) {
+  if (object == Py_True || object == Py_False || is_value(object)) return;
+  PyTypeObject* type = Py_TYPE(object);
+  read_type(type, names().bool_);
+  if (is_tensor(object)) return;
+  read_type(type, names().len);
+  read_type_of(object);
+  read_length(object);
 }
 
 void Recording::read_contains(PyObject* container, PyObject* key) {
@@ -207,9 +217,8 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
     if (has_fact(FactKind::SetAll, container, nullptr)) return;
     PyRef items = PyRef::steal(PyTuple_New(PySet_GET_SIZE(container)));
     PyObject* item;
-    Py_hash_t hash;
     Py_ssize_t position = 0, i = 0;
-    while (_PySet_NextEntry(container, &position, &item, &hash)) {
+    while (next_in_set(container, &position, &item)) {
       PyTuple_SET_ITEM(items.get(), i++, Py_NewRef(item));
     }
     add_fact(FactKind::SetAll, container, nullptr, items.get(), MatchBy::Identity);
@@ -273,9 +282,8 @@ bool Recording::read_object_inside(PyObject* object, int depth) {
 
 void Recording::read_items_of_set(PyObject* set) {
   PyObject* item;
-  Py_hash_t hash;
   Py_ssize_t position = 0;
-  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+  while (next_in_set(set, &position, &item)) {
     if (is_heap_type(Py_TYPE(item)) && !PyType_Check(item)) read_all(item, /*deep=*/true);
   }
 }

@@ -272,6 +272,7 @@ uint64_t Recording::base_tag(PyObject* dict) const {
 
 void Recording::see_dict(PyObject* dict) {
   if (is_born(dict)) return;  // may be gone when the run is over
+  if (!owns_values(dict)) refuse("reads attributes without memory to watch them");
   if (dicts_.insert(dict).second) know(dict, kNoParent);
 }
 

@@ -124,6 +124,7 @@ class Recording {
   void read_inherited(PyTypeObject* start, PyObject* object, PyObject* name);
   void read_list_item(PyObject* list, PyObject* index);
   void read_length(PyObject* container);
+  void read_truth(PyObject* object);
   void read_contains(PyObject* container, PyObject* key);
   void read_all(PyObject* container, bool deep = false, int depth = 0);
   void read_order(PyObject* ordered_dict);

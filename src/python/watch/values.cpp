@@ -282,6 +282,11 @@ PyObject* dict_lookup(PyObject* dict, PyObject* key, bool* unsafe) {
   return found;
 }
 
+bool next_in_set(PyObject* set, Py_ssize_t* position, PyObject** item) {
+  Py_hash_t hash = 0;
+  return _PySet_NextEntry(set, position, item, &hash) != 0;
+}
+
 PyObject* behind_proxy(PyObject* object) {
   struct Proxy {
     PyObject ob_base;

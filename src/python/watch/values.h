@@ -68,6 +68,9 @@ bool matches(PyObject* current, PyObject* expected, MatchBy by);
 // if that is not possible because of the keys in the dict.
 PyObject* dict_lookup(PyObject* dict, PyObject* key, bool* unsafe);
 
+// The next item of a set, borrowed, in the order in which they lie.
+bool next_in_set(PyObject* set, Py_ssize_t* position, PyObject** item);
+
 // The dict behind a mappingproxy (`C.__dict__`), or the object itself.
 PyObject* behind_proxy(PyObject* object);
 
