@@ -157,6 +157,16 @@ void Recording::read_tensor_attribute(PyObject* tensor, PyObject* name) {
   if (dict) read_dict(dict, name);
 }
 
+// What the thread has there that makes the call.
+void Recording::read_thread_local(PyObject* object, PyObject* name) {
+  if (is_born(object) || has_fact(FactKind::ThreadLocal, object, name)) return;
+  if (name == names().dict) return refuse("takes the attributes of a threading.local");
+  ErrorAside aside;
+  const PyRef value = PyRef::steal(PyObject_GetAttr(object, name));
+  if (!value) PyErr_Clear();
+  add_fact(FactKind::ThreadLocal, object, name, value.get(), match_by(value.get()));
+}
+
 // Attributes that C code computes are read again by every check, which is right only where the C
 // code is known to have no effects. Refuses the run and returns false otherwise.
 bool Recording::require_audited_attribute(PyObject* object, PyObject* name, PyObject* descriptor) {
@@ -265,6 +275,7 @@ void Recording::read_attribute(PyObject* object, PyObject* name, bool generic) {
   if (type == &PyFrame_Type) return refuse("looks into a frame");
   if (type == &PySuper_Type) return read_super_attribute(object, name);
   if (is_tensor_type(type)) return read_tensor_attribute(object, name);
+  if (type == known_types().thread_local_) return read_thread_local(object, name);
 
   bool free = needs_no_fact(object);
   if (!generic) read_type(type, names().getattribute);
@@ -328,6 +339,8 @@ void Recording::write_attribute(PyObject* object, PyObject* name, PyObject* valu
   PyTypeObject* type = Py_TYPE(object);
   EffectKind kind = value ? EffectKind::SetAttr : EffectKind::DelAttr;
   if (is_tensor_type(type)) return write_tensor_attribute(object, name, value);
+  if (type == known_types().thread_local_ && !is_born(object))
+    return refuse("changes a threading.local");
   if (!PyType_Check(object)) {
     PyObject* hook_name = value ? names().setattr : names().delattr;
     if (!generic) {

@@ -169,6 +169,12 @@ PyRef find(const Fact& fact, PyObject* holder, bool* unsafe) {
       if (PyContextVar_Get(holder, nullptr, &value) < 0) PyErr_Clear();
       return PyRef::steal(value);
     }
+    case FactKind::ThreadLocal: {
+      ErrorAside aside;
+      PyRef value = PyRef::steal(PyObject_GetAttr(holder, fact.key.get()));
+      if (!value) PyErr_Clear();
+      return value;
+    }
     case FactKind::CachedCall:
       return PyRef::borrow(lru_cached_result(fact.extra.get(), fact.key.get()));
     default:
@@ -326,8 +332,8 @@ const char* fact_kind_name(FactKind kind) {
       "dict_item",    "dict_all",      "dict_length",    "ordered_all",      "type_attribute",
       "cell",         "list_all",      "list_length",    "list_item",        "set_all",
       "set_contains", "slot",          "getset",         "function",         "call_result",
-      "type_of",      "instance_dict", "weak_reference", "context_variable", "tuple_item",
-      "cached_call",  "mro",           "protocol"};
+      "type_of",      "instance_dict", "weak_reference", "context_variable", "thread_local",
+      "tuple_item",   "cached_call",   "mro",            "protocol"};
   static_assert(std::size(names) == static_cast<size_t>(FactKind::Protocol) + 1);
   return names[static_cast<size_t>(kind)];
 }

@@ -48,6 +48,7 @@ enum class FactKind : uint8_t {
   InstanceDict,  // the object that is holder.__dict__
   WeakReference,  // what a weakref points to
   ContextVariable,
+  ThreadLocal,  // an attribute of a threading.local
   TupleItem,   // number: index
   CachedCall,  // holder: the results of lru_cache `extra`; expected: the one under key
   Mro,         // the method resolution order of a class; expected: tuple

@@ -28,9 +28,6 @@
 #endif
 #pragma GCC diagnostic pop
 
-#include <cstddef>
-#include <cstring>
-
 // Whether sys.monitoring tells of instructions; a trace function does before.
 #define FULGURITE_MONITORING (PY_VERSION_HEX >= 0x030C0000)
 
@@ -120,28 +117,14 @@ inline unsigned version_of(const PyTypeObject* type) {
 }
 
 // --- dicts
-// From 3.13 on an object may share its attributes with its dict, and what is stored in the object
-// moves no version tag. From here on the dict has them alone, as after `o.__dict__ = o.__dict__`.
-// False without memory.
-inline bool owns_values(PyObject* dict) {
+// From 3.13 on an object may keep its attributes although it has a dict, and then a store in the
+// object moves no version tag of the dict. From here on the dict has them alone, as it does up to
+// 3.12 when it is made. False without memory.
 #if PY_VERSION_HEX >= 0x030D0000
-  auto* object = reinterpret_cast<PyDictObject*>(dict);
-  PyDictValues* shared = object->ma_values;
-  if (shared == nullptr || shared->embedded == 0) return true;
-  // (Values, then the order in which they came, a byte for each.)
-  const size_t size = offsetof(PyDictValues, values) + shared->capacity * sizeof(PyObject*) +
-                      _Py_SIZE_ROUND_UP(shared->capacity, sizeof(PyObject*));
-  auto* own = static_cast<PyDictValues*>(PyMem_Malloc(size));
-  if (own == nullptr) return false;
-  std::memcpy(own, shared, size);
-  own->embedded = 0;
-  object->ma_values = own;
-  shared->valid = 0;
+bool owns_values(PyObject* dict);
 #else
-  static_cast<void>(dict);
+inline bool owns_values(PyObject*) { return true; }
 #endif
-  return true;
-}
 
 // What every change of a dict makes larger, if it owns its values.
 inline uint64_t version_of(PyObject* dict) {

@@ -148,6 +148,8 @@ void format(Recording& r, Frame& frame, int argument, PyObject** top) {
   NumberWatch& n = r.numbers;
   PyObject* spec = (argument & kWithSpecification) != 0 ? top[-1] : nullptr;
   PyObject* value = top[spec != nullptr ? -2 : -1];
+  // A text as it is.
+  if (spec == nullptr && (argument & 3) <= 1 && PyUnicode_CheckExact(value)) return;
   const int node = n.find(value);
   // (str and repr of a number are its format without a specification.)
   const bool plain = (argument & 3) == 0 || ((argument & 3) != 3 && spec == nullptr);

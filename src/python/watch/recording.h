@@ -136,6 +136,7 @@ class Recording {
   // Of an lru_cache; false if it has no result for the key yet.
   bool read_lru_cache(PyObject* object, PyObject* key);
   void read_call_result(PyObject* callee, PyObject* arguments, PyObject* result);
+  void read_thread_local(PyObject* object, PyObject* name);
   PyObject* instance_dict(PyObject* object);  // borrowed or null
 
   // --- places whose content differs from call to call (follow.cpp)

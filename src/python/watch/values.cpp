@@ -43,6 +43,7 @@ void load_builtin_types() {
   types.lru_cache = imported_type("functools", "_lru_cache_wrapper");
   types.enum_meta = imported_type("enum", "EnumMeta");
   types.simple_namespace = imported_type("types", "SimpleNamespace");
+  types.thread_local_ = imported_type("_thread", "_local");
   PyRef wrapper = PyRef::steal(PyObject_GetAttrString(Py_None, "__str__"));
   if (wrapper) types.method_wrapper = Py_TYPE(wrapper.get());
   // The slot functions behind Python-level __getattr__ and __getattribute__ are static in CPython;

@@ -31,6 +31,7 @@ struct KnownTypes {
   PyTypeObject* lru_cache = nullptr;
   PyTypeObject* method_wrapper = nullptr;
   PyTypeObject* simple_namespace = nullptr;
+  PyTypeObject* thread_local_ = nullptr;
   PyTypeObject* enum_meta = nullptr;
   getattrofunc slot_getattr_hook = nullptr;  // tp_getattro of a class with __getattr__
   getattrofunc slot_getattro = nullptr;      // ... with __getattribute__
