@@ -247,7 +247,8 @@ void Recording::read_attribute(PyObject* object, PyObject* name, bool generic) {
       read_type(type, name);
     }
     if (dict && !read_dict(dict, name)) {
-      read_dict(dict, names().getattr);
+      const bool has_hook = read_dict(dict, names().getattr) != nullptr;
+      if (!has_hook && kErrorsNameFiles) read_dict(dict, names().spec);
       if (is_heap_type(type)) read_type(type, names().getattr);
     }
     return;

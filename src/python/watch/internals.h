@@ -116,6 +116,9 @@ inline unsigned version_of(const PyTypeObject* type) {
   return type->tp_version_tag;
 }
 
+// Whether the text of the error says where a module comes from that lacks an attribute.
+constexpr bool kErrorsNameFiles = PY_VERSION_HEX >= 0x030D0000;
+
 // --- dicts
 // From 3.13 on an object may keep its attributes although it has a dict, and then a store in the
 // object moves no version tag of the dict. From here on the dict has them alone, as it does up to

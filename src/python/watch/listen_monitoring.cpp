@@ -98,15 +98,19 @@ PyObject* instruction_begins(PyObject*, PyObject* const*, Py_ssize_t) {
   frame->start = unit;
   frame->unit = frame->map->behind_prefixes(unit);
   frame->raised = false;
-  if (frame->muted || r->over) Py_RETURN_NONE;
+  if (r->over) Py_RETURN_NONE;
   const CodeMap::Place& place = frame->map->at(frame->unit);
   if (place.instruction.operation == Operation::Resume) Py_RETURN_NONE;
   if (place.depth == CodeMap::kUnknownDepth) {
-    r->refuse("runs an instruction for which the depth of the stack is not known");
+    if (!frame->muted) r->refuse("runs an instruction for which the depth of the stack is not known");
     Py_RETURN_NONE;
   }
   frame->running = place.instruction;
   frame->top = stack_of(f) + place.depth;
+  if (frame->muted) {
+    run_muted_instruction(*r, *frame);
+    Py_RETURN_NONE;
+  }
   run_instruction(*r, *frame);
   if (calls_monitoring(*frame)) leave_monitoring();
   Py_RETURN_NONE;

@@ -53,7 +53,8 @@ const Names& names() {
                  s("__eq__"),
                  s("__build_class__"),
                  s("__class_getitem__"),
-                 s("__format__")};
+                 s("__format__"),
+                 s("__spec__")};
   }();
   return table;
 }

@@ -137,6 +137,8 @@ class Recording {
   bool read_lru_cache(PyObject* object, PyObject* key);
   void read_call_result(PyObject* callee, PyObject* arguments, PyObject* result);
   void read_thread_local(PyObject* object, PyObject* name);
+  // Of what somebody is about to change who is not watched: the net has to notice.
+  void expect_change(PyObject* object);
   PyObject* instance_dict(PyObject* object);  // borrowed or null
 
   // --- places whose content differs from call to call (follow.cpp)
@@ -301,7 +303,7 @@ struct Names {
   PyObject *dict, *class_, *getattr, *getattribute, *setattr, *delattr, *call, *getitem, *setitem,
       *delitem, *iter, *next, *bool_, *len, *contains, *enter, *exit, *missing, *init, *new_, *grad,
       *instancecheck, *subclasscheck, *get, *set, *delete_, *hash, *eq, *build_class,
-      *class_getitem, *format;
+      *class_getitem, *format, *spec;
 };
 const Names& names();
 
