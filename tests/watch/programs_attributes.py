@@ -110,7 +110,14 @@ e, g = E(), E()
 g.__dict__
 def f(): return getattr(e, "x", 0), getattr(g, "x", 0)
 """,
-        ["e.x = 1", "g.x = 1", "e.set(1)", "g.set(1)", "vars(g).update(x=1)", "e.__dict__ = {'x': 1}"],
+        [
+            "e.x = 1",
+            "g.x = 1",
+            "e.set(1)",
+            "g.set(1)",
+            "vars(g).update(x=1)",
+            "e.__dict__ = {'x': 1}",
+        ],
         ["e.y = 1", "g.y = 1", "E().set(3)"],
     ),
     P(
@@ -155,7 +162,14 @@ l, s = L([1]), S()
 l.x, s.s, s.x = 1, 2, 3
 def f(): return l.x, s.s, s.x, getattr(l, "y", 0)
 """,
-        ["l.x = 5", "s.s = 5", "s.x = 5", "l.y = 5", "s.__dict__ = {'x': 9}", "vars(l).update(x=6)"],
+        [
+            "l.x = 5",
+            "s.s = 5",
+            "s.x = 5",
+            "l.y = 5",
+            "s.__dict__ = {'x': 9}",
+            "vars(l).update(x=6)",
+        ],
         ["s.y = 1", "l.append(3)", "l.z = 3"],
     ),
     P(

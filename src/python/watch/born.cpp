@@ -197,12 +197,10 @@ void put_free_lists_back() {
       all.floats, [](PyFloatObject* block) { return block->ob_base.ob_type; },
       +[](PyFloatObject* block) { PyObject_Free(block); });
   aside.floats.put_back(all.floats);
-  drain(
-      all.contexts, [](PyContext* block) { return block->ctx_weakreflist; }, give_collected);
+  drain(all.contexts, [](PyContext* block) { return block->ctx_weakreflist; }, give_collected);
   aside.contexts.put_back(all.contexts);
   for (size_t i = 0; i < all.tuples.size(); ++i) {
-    drain(
-        all.tuples[i], [](PyTupleObject* block) { return block->ob_item[0]; }, give_collected);
+    drain(all.tuples[i], [](PyTupleObject* block) { return block->ob_item[0]; }, give_collected);
     aside.tuples[i].put_back(all.tuples[i]);
   }
   drain(all.lists, give_collected);

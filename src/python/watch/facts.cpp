@@ -328,12 +328,30 @@ std::string current_value(const Fact& fact, const std::vector<PyRef>& slots) {
 }
 
 const char* fact_kind_name(FactKind kind) {
-  static constexpr const char* names[] = {
-      "dict_item",    "dict_all",      "dict_length",    "ordered_all",      "type_attribute",
-      "cell",         "list_all",      "list_length",    "list_item",        "set_all",
-      "set_contains", "slot",          "getset",         "function",         "call_result",
-      "type_of",      "instance_dict", "weak_reference", "context_variable", "thread_local",
-      "tuple_item",   "cached_call",   "mro",            "protocol"};
+  static constexpr const char* names[] = {"dict_item",
+                                          "dict_all",
+                                          "dict_length",
+                                          "ordered_all",
+                                          "type_attribute",
+                                          "cell",
+                                          "list_all",
+                                          "list_length",
+                                          "list_item",
+                                          "set_all",
+                                          "set_contains",
+                                          "slot",
+                                          "getset",
+                                          "function",
+                                          "call_result",
+                                          "type_of",
+                                          "instance_dict",
+                                          "weak_reference",
+                                          "context_variable",
+                                          "thread_local",
+                                          "tuple_item",
+                                          "cached_call",
+                                          "mro",
+                                          "protocol"};
   static_assert(std::size(names) == static_cast<size_t>(FactKind::Protocol) + 1);
   return names[static_cast<size_t>(kind)];
 }

@@ -49,10 +49,10 @@ enum class FactKind : uint8_t {
   WeakReference,  // what a weakref points to
   ContextVariable,
   ThreadLocal,  // an attribute of a threading.local
-  TupleItem,   // number: index
-  CachedCall,  // holder: the results of lru_cache `extra`; expected: the one under key
-  Mro,         // the method resolution order of a class; expected: tuple
-  Protocol,    // what a class has under the names of special methods; number: of operators, too
+  TupleItem,    // number: index
+  CachedCall,   // holder: the results of lru_cache `extra`; expected: the one under key
+  Mro,          // the method resolution order of a class; expected: tuple
+  Protocol,     // what a class has under the names of special methods; number: of operators, too
 };
 
 // A place in a program, resolved to a line only when someone asks.

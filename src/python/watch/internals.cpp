@@ -13,9 +13,9 @@ bool leave_empty_object(PyDictObject* dict) {
   PyDictValues* shared = dict->ma_values;
   if (shared->embedded == 0) return true;
   // (After the values, the order in which they came: a byte for each.)
-  auto* own = static_cast<PyDictValues*>(PyMem_Calloc(
-      1, offsetof(PyDictValues, values) + shared->capacity * sizeof(PyObject*) +
-             _Py_SIZE_ROUND_UP(shared->capacity, sizeof(PyObject*))));
+  auto* own = static_cast<PyDictValues*>(
+      PyMem_Calloc(1, offsetof(PyDictValues, values) + shared->capacity * sizeof(PyObject*) +
+                          _Py_SIZE_ROUND_UP(shared->capacity, sizeof(PyObject*))));
   if (own == nullptr) return false;
   own->capacity = shared->capacity;
   dict->ma_values = own;

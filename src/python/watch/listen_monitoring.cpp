@@ -1,5 +1,5 @@
-// CPython 3.12 and later: a tool of sys.monitoring. Other tools, coverage and debuggers among them, get their
-// events as before, and an id that nobody uses is taken for the length of the call only.
+// CPython 3.12 and later: a tool of sys.monitoring. Other tools, coverage and debuggers among them,
+// get their events as before, and an id that nobody uses is taken for the length of the call only.
 //
 // Events say in which code object they happen; in which frame, the thread knows: callbacks in C
 // have none of their own. The depth of the stack follows from the instruction (code_map.h).
@@ -102,7 +102,8 @@ PyObject* instruction_begins(PyObject*, PyObject* const*, Py_ssize_t) {
   const CodeMap::Place& place = frame->map->at(frame->unit);
   if (place.instruction.operation == Operation::Resume) Py_RETURN_NONE;
   if (place.depth == CodeMap::kUnknownDepth) {
-    if (!frame->muted) r->refuse("runs an instruction for which the depth of the stack is not known");
+    if (!frame->muted)
+      r->refuse("runs an instruction for which the depth of the stack is not known");
     Py_RETURN_NONE;
   }
   frame->running = place.instruction;

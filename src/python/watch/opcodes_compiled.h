@@ -11,8 +11,8 @@ namespace fulgurite::python::watching {
 constexpr OperationTable compiled_operations() {
   using enum Operation;
   OperationTable t;
-  t.are(Moves, EXTENDED_ARG, LOAD_FAST_CHECK, LOAD_FAST_AND_CLEAR, LOAD_LOCALS,
-        POP_JUMP_IF_NONE, POP_JUMP_IF_NOT_NONE, END_FOR, END_SEND, INTERPRETER_EXIT);
+  t.are(Moves, EXTENDED_ARG, LOAD_FAST_CHECK, LOAD_FAST_AND_CLEAR, LOAD_LOCALS, POP_JUMP_IF_NONE,
+        POP_JUMP_IF_NOT_NONE, END_FOR, END_SEND, INTERPRETER_EXIT);
   t.are(UsesTop, CLEANUP_THROW);
   t.are(ReturnConst, RETURN_CONST);
   t.are(LoadFromDictOrGlobals, LOAD_FROM_DICT_OR_GLOBALS);

@@ -401,6 +401,9 @@ std::vector<const Fact*> Recording::refuse_unseen_changes() {
   }
   PathPrinter printer(facts_, roots_);
   for (const Fact& fact : facts_) {
+    if (is_about_unseen_change(fact))
+      refuse("reads " + printer.access(fact) +
+             ", which changed in a way that the watcher did not see");
     if (fact_holds(fact, slot_objects_)) continue;
     ended.push_back(&fact);
     if (is_explained(fact)) continue;

@@ -137,8 +137,8 @@ class Recording {
   bool read_lru_cache(PyObject* object, PyObject* key);
   void read_call_result(PyObject* callee, PyObject* arguments, PyObject* result);
   void read_thread_local(PyObject* object, PyObject* name);
-  // Of what somebody is about to change who is not watched: the net has to notice.
-  void expect_change(PyObject* object);
+  // Somebody who is not watched is about to change it; the net has to notice.
+  void expect_unseen_change(PyObject* object);
   PyObject* instance_dict(PyObject* object);  // borrowed or null
 
   // --- places whose content differs from call to call (follow.cpp)
@@ -231,6 +231,7 @@ class Recording {
   void see_dict(PyObject* dict);
   bool changed_unseen(PyObject* dict) const;
   bool is_explained(const Fact& fact) const;
+  bool is_about_unseen_change(const Fact& fact) const;
   std::vector<const Fact*> refuse_unseen_changes();
   void refuse_changed_contexts();
   bool is_undone(const Effect& effect);
@@ -262,7 +263,8 @@ class Recording {
   std::unordered_set<Key, KeyHash> written_;
   std::unordered_set<PyObject*> partly_written_;  // containers with some write
   std::unordered_set<PyObject*> all_written_;
-  std::unordered_set<PyObject*> rewritten_;  // dicts in which an item got an equal value
+  std::unordered_set<PyObject*> rewritten_;       // dicts in which an item got an equal value
+  std::unordered_set<PyObject*> changed_unseen_;  // what has no tag that would tell; kept
   std::unordered_set<PyTypeObject*> protocols_, operators_;
   std::vector<PyRef> kept_;
   mutable std::unordered_map<PyObject*, std::string> paths_;  // of known objects
