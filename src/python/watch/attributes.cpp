@@ -67,6 +67,15 @@ bool only_binds(PyTypeObject* kind) {
          kind == known_types().lru_cache || kind == &PyCFunction_Type;
 }
 
+// Otherwise looking up a name in the class may run the `__eq__` of another one.
+bool names_are_texts(PyTypeObject* type) {
+  for (Py_ssize_t i = 0; type->tp_mro && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (is_heap_type(base) && base->tp_dict && !has_only_str_keys(base->tp_dict)) return false;
+  }
+  return true;
+}
+
 bool has_plain_getattr(PyTypeObject* type) { return type->tp_getattro == PyObject_GenericGetAttr; }
 
 }  // namespace
@@ -157,16 +166,6 @@ void Recording::read_tensor_attribute(PyObject* tensor, PyObject* name) {
   if (dict) read_dict(dict, name);
 }
 
-// What the thread has there that makes the call.
-void Recording::read_thread_local(PyObject* object, PyObject* name) {
-  if (is_born(object) || has_fact(FactKind::ThreadLocal, object, name)) return;
-  if (name == names().dict) return refuse("takes the attributes of a threading.local");
-  ErrorAside aside;
-  const PyRef value = PyRef::steal(PyObject_GetAttr(object, name));
-  if (!value) PyErr_Clear();
-  add_fact(FactKind::ThreadLocal, object, name, value.get(), match_by(value.get()));
-}
-
 // Attributes that C code computes are read again by every check, which is right only where the C
 // code is known to have no effects. Refuses the run and returns false otherwise.
 bool Recording::require_audited_attribute(PyObject* object, PyObject* name, PyObject* descriptor) {
@@ -239,6 +238,9 @@ bool Recording::read_data_descriptor(PyObject* object, PyObject* name, PyObject*
 void Recording::read_attribute(PyObject* object, PyObject* name, bool generic) {
   name = canonical(name);
   PyTypeObject* type = Py_TYPE(object);
+  if (!names_are_texts(type) ||
+      (PyType_Check(object) && !names_are_texts(reinterpret_cast<PyTypeObject*>(object))))
+    return refuse("looks up an attribute in a class in which not all names are texts");
   if (PyModule_Check(object) && !generic) {
     PyObject* dict = reinterpret_cast<ModuleObject*>(object)->dict;
     read_type_of(object);

@@ -322,6 +322,16 @@ void Recording::read_weak_reference(PyObject* reference) {
   add_fact(FactKind::WeakReference, reference, nullptr, target, MatchBy::Identity);
 }
 
+// What the thread has there that makes the call.
+void Recording::read_thread_local(PyObject* object, PyObject* name) {
+  if (is_born(object) || has_fact(FactKind::ThreadLocal, object, name)) return;
+  if (name == names().dict) return refuse("takes the attributes of a threading.local");
+  ErrorAside aside;
+  const PyRef value = PyRef::steal(PyObject_GetAttr(object, name));
+  if (!value) PyErr_Clear();
+  add_fact(FactKind::ThreadLocal, object, name, value.get(), match_by(value.get()));
+}
+
 void Recording::read_context_variable(PyObject* variable) {
   if (is_born(variable) || contexts_.count(variable)) return;
   if (has_fact(FactKind::ContextVariable, variable, nullptr)) return;
