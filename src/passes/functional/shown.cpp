@@ -83,7 +83,7 @@ bool Shown::is_older(int v, const Bind* by) const {
 // The variable on whose node that of `v` hangs; -1: none that the program has.
 int Shown::parent_to_autograd(int v, const Bind& by) const {
   const Variable& var = vars_[v];
-  if (var.parent < 0 || var.is_given()) return var.parent;  // of an input, one that it is a view of
+  if (var.is_given()) return -1;  // it has one of its own
   if (!is_older(v, &by)) return var.parent;
   const int origin = vars_.origin(v);
   if (origin == v) return -1;
@@ -91,7 +91,7 @@ int Shown::parent_to_autograd(int v, const Bind& by) const {
     if (vars_[i].hooked != kNoValue) refuse(v, by.op.id());
   if (!vars_[origin].is_eager_view) return origin;
   if (vars_[origin].hooked != kNoValue) refuse(v, by.op.id());
-  return -1;
+  return vars_[origin].parent;
 }
 
 void Shown::check_outputs() {
@@ -152,9 +152,9 @@ bool Shown::will_be_another(int v, const Bind& by) const {
   return false;
 }
 
-// A view of the caller's whose version counter moved, and which got no history by that, has another
-// node than it had.
-bool Shown::is_moved_silently(int v) const {
+// A view of the caller's whose version counter moved, if through another tensor, has another node
+// than it had.
+bool Shown::is_moved(int v) const {
   const int32_t storage = vars_[v].facts.storage;
   return vars_[v].is_eager_view && !vars_[v].history_changed &&
          (writes_.count(storage) > 0 || reshaped_.count(storage) > 0);
@@ -175,8 +175,7 @@ void Shown::show(int v, const Bind& by) {
   if (!e_.requires_grad(vars_.read(v))) return;
   if (var.own_history || (var.hooked != kNoValue && var.hooked == var.current)) return;
   if (var.is_given()) {
-    if (is_moved_silently(v)) refuse(v, by.op.id());
-    if (var.history_changed && !var.open) show_argument(v, by);
+    if (is_moved(v) || (var.history_changed && !var.open)) show_argument(v, by);
     return;
   }
   if (is_argument(v)) refuse(v, by.op.id());
@@ -191,14 +190,29 @@ void Shown::show(int v, const Bind& by) {
   if (!alone || !steps_.view_boundary(v, Arg(IValue(int64_t{-1})))) refuse(v, by.op.id());
 }
 
+// The one that the program wrote is written back; it gives others on its memory their history, too.
 void Shown::show_argument(int v, const Bind& by) {
-  const Storage& s = vars_.storage(vars_[v]);
-  const auto given = std::count_if(s.variables.begin(), s.variables.end(),
-                                   [&](int i) { return vars_[i].is_given(); });
-  if (given > 1 || vars_[v].resized || !vars_[v].version_bumped) refuse(v, by.op.id());
-  vars_[v].current = vars_[v].hooked =
-      e_.emit(prims::boundary(), {Arg(vars_.read(v)), Arg(IValue(int64_t{-1})), Arg(IValue())},
-              vars_[v].facts, true);
+  int written = -1;
+  for (int i : vars_.storage(vars_[v]).variables) {
+    const Variable& other = vars_[i];
+    if (!other.is_given() || !other.written_directly) continue;
+    if (written >= 0 || other.resized || !other.version_bumped || other.separate_version ||
+        other.written_back || other.open)
+      refuse(v, by.op.id());
+    written = i;
+  }
+  if (written < 0 || vars_[v].separate_version) refuse(v, by.op.id());
+  auto emit = [&](int i, Arg instead) {
+    const ValueId contents = vars_.read(i);
+    vars_[i].current = vars_[i].hooked =
+        e_.emit(prims::argument(), {Arg(contents), Arg(vars_[i].input), std::move(instead)},
+                vars_[i].facts, true);
+  };
+  if (vars_[written].hooked == kNoValue || vars_[written].hooked != vars_[written].current) {
+    if (!e_.requires_grad(vars_.read(written))) refuse(v, by.op.id());
+    emit(written, Arg(IValue()));
+  }
+  if (v != written) emit(v, Arg(vars_[written].current));
 }
 
 void Shown::refuse(int v, const std::string& by) const {

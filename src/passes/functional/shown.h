@@ -45,7 +45,7 @@ class Shown {
   int parent_to_autograd(int v, const ir::Bind& by) const;
   void use(int v, const ir::Bind& by);
   bool will_be_another(int v, const ir::Bind& by) const;
-  bool is_moved_silently(int v) const;
+  bool is_moved(int v) const;
   void show(int v, const ir::Bind& by);
   void show_argument(int v, const ir::Bind& by);
   bool has_other_origin(int origin) const;
