@@ -317,7 +317,8 @@ def f(): return f"{c!r:>{w}} {c!s} {c} {c:x} {t!a} {t} {w:03}"
     P(
         "a module lacks an attribute",
         """
-import textwrap as m
+from importlib.util import module_from_spec, spec_from_file_location
+m = module_from_spec(spec_from_file_location("m", "m.py"))
 def f():
     try: return m.nothing
     except AttributeError as e: return type(e).__name__
