@@ -58,15 +58,20 @@ def test_doctor_says_what_to_do_when_torch_is_another(capsys, monkeypatch):
         ((3, 12, 7), "cpython", ""),
         ((3, 10, 9), "cpython", "CPython 3.10.9: the watcher does not know"),
         ((3, 13, 0), "cpython", "CPython 3.13.0: it changes attributes without telling"),
-        ((3, 13, 5), "cpython", "CPython 3.13.5: the watcher does not know"),
+        ((3, 13, 1), "cpython", ""),
+        ((3, 13, 5), "cpython", ""),
         ((3, 14, 0), "cpython", "CPython 3.14.0: the watcher does not know"),
         ((3, 11, 9), "pypy", "pypy 3.11.9"),
     ],
 )
 def test_which_pythons_work(version, implementation, says):
-    found = _python.why_not(version, implementation)
+    found = _python.why_not(version, implementation, has_gil=True)
     assert says in found and bool(says) == bool(found), found
-    assert not found or "works with CPython 3.11 and 3.12" in found
+    assert not found or "works with CPython 3.11, 3.12 and 3.13" in found
+
+
+def test_a_python_without_the_global_lock_does_not_work():
+    assert "without the global lock" in _python.why_not((3, 13, 5), "cpython", has_gil=False)
 
 
 def test_a_core_for_another_python_is_said_to_be_one():
@@ -75,16 +80,16 @@ def test_a_core_for_another_python_is_said_to_be_one():
 
 
 def test_doctor_says_what_to_do_when_python_is_another(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "version_info", (3, 13, 5, "final", 0))
+    monkeypatch.setattr(sys, "version_info", (3, 14, 0, "final", 0))
     assert doctor.main() == 1
     printed = capsys.readouterr().out
-    assert "FAIL python" in printed and "works with CPython 3.11 and 3.12" in printed
-    assert "python: use CPython 3.11 or 3.12" in printed and "recorder" not in printed
+    assert "FAIL python" in printed and "works with CPython 3.11, 3.12 and 3.13" in printed
+    assert "python: use CPython 3.11, 3.12 or 3.13" in printed and "recorder" not in printed
 
 
 def test_import_under_another_python_says_so():
     done = subprocess.run(
-        [sys.executable, "-c", "import sys; sys.version_info = (3, 13, 5, 'final', 0); import fulgurite"],
+        [sys.executable, "-c", "import sys; sys.version_info = (3, 14, 0, 'final', 0); import fulgurite"],
         capture_output=True,
         text=True,
         check=False,

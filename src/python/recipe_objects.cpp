@@ -104,9 +104,8 @@ int Recipe::add_set(PyObject* o, Adding& adding, int depth) {
   std::vector<PyRef> items;
   PyObject* item;
   Py_ssize_t position = 0;
-  Py_hash_t hash;
   bool constant = true, by_address = true;
-  while (_PySet_NextEntry(o, &position, &item, &hash)) {
+  while (watching::next_in_set(o, &position, &item)) {
     constant = constant && is_constant_key(item, adding.finder);
     by_address = by_address && hashes_by_address(item) && !adding.finder.is_older(item);
     items.push_back(PyRef::borrow(item));

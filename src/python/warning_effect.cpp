@@ -68,8 +68,9 @@ bool give_warning(PyObject* globals, PyObject* where, PyObject* message) {
       line = PyRef::steal(PyLong_FromLong(PyFrame_GetLineNumber(f)));
       holder = PyRef::steal(PyFrame_GetGlobals(f));
     } else {  // as CPython has it for the bottom of the stack
-      file = PyRef::steal(PyUnicode_FromString("sys"));
-      line = PyRef::steal(PyLong_FromLong(1));
+      constexpr bool kNamesNoFile = PY_VERSION_HEX >= 0x030D0000;
+      file = PyRef::steal(PyUnicode_FromString(kNamesNoFile ? "<sys>" : "sys"));
+      line = PyRef::steal(PyLong_FromLong(kNamesNoFile ? 0 : 1));
       holder = PyRef::borrow(PyModule_GetDict(PyImport_AddModule("sys")));
     }
     module = module_of(holder.get());

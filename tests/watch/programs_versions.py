@@ -1,4 +1,4 @@
-"""What the versions of CPython compile differently: slices, super(), comprehensions, long jumps, handlers."""
+"""What the versions of CPython compile differently: slices, super(), comprehensions, long jumps, handlers, comparisons, named arguments."""
 
 import sys
 
@@ -225,6 +225,117 @@ def f(): return 1 if o is None else o or 2, not o
 """,
         ["o = 3", "o = 0"],
         ["Z = 1"],
+    ),
+    P(
+        "the truth of what a comparison gives",
+        """
+class R: pass
+class S: pass
+r, L = R(), [1]
+class A:
+    def __gt__(self, other): return r
+    def __lt__(self, other): return L
+    def __eq__(self, other): return s
+a, s = A(), S()
+def f():
+    out = []
+    if a > 0: out.append(1)
+    if a < 0: out.append(2)
+    while a == 0:
+        out.append(3)
+        break
+    return out, 1 if not a > 1 else 2, [i for i in (1, 2) if a < i]
+""",
+        [
+            "R.__bool__ = lambda self: False",
+            "R.__len__ = lambda self: 0",
+            "L.clear()",
+            "S.__len__ = lambda self: 0",
+            "A.__gt__ = lambda self, o: 0",
+            "L = []",
+            "s = 0",
+        ],
+        ["R.x = 1", "r.x = 1", "Z = 1"],
+    ),
+    P(
+        "the truth of items that are compared",
+        """
+class R: pass
+r = R()
+class A:
+    def __eq__(self, other): return r
+L, a = [A()], A()
+def f(): return L == [a], a in L
+""",
+        ["R.__bool__ = lambda self: False", "R.__len__ = lambda self: 0", "L.clear()"],
+        ["R.x = 1", "Z = 1"],
+    ),
+    P(
+        "named arguments of functions, methods, classes and builtins",
+        """
+k = 2
+class C:
+    def __init__(self, a, *, b=0): self.a, self.b = a, b
+    def m(self, x, *, y): return self.a * x + self.b * y
+    def __call__(self, *a, **kw): return a, sorted(kw)
+def g(a, b=1, *rest, c=3, **kw): return a, b, rest, c, kw
+o = C(1, b=5)
+def f():
+    n = C(k, b=3)
+    return n.m(2, y=k), o.m(k, y=1), g(1, c=k), g(*(1, 2), c=3, **{"d": k}), o(1, z=2), sorted([3, 1], reverse=k > 5), \
+        dict(a=k), "{x}".format(x=k), max([1], default=k)
+""",
+        [
+            "k = 7",
+            "o.b = 6",
+            "C.m = lambda s, x, y: 0",
+            "g = lambda *a, **k: 0",
+            "sorted = lambda *a, **k: a",
+        ],
+        ["Z = 1", "o.z = 3"],
+    ),
+    P(
+        "conversions in f-strings",
+        """
+class C:
+    def __repr__(self): return f"<{self.v}>"
+    def __str__(self): return "s"
+    def __format__(self, spec): return f"{spec}!"
+c = C(); c.v = 1; w = 4; t = "é"
+def f(): return f"{c!r:>{w}} {c!s} {c} {c:x} {t!a} {t} {w:03}"
+""",
+        [
+            "c.v = 2",
+            "w = 6",
+            "t = 'ü'",
+            "C.__repr__ = lambda s: 'r'",
+            "C.__str__ = lambda s: 'u'",
+            "C.__format__ = lambda s, f: 'v'",
+        ],
+        ["c.u = 1", "Z = 1"],
+    ),
+    P(
+        "a module lacks an attribute",
+        """
+from importlib.util import module_from_spec, spec_from_file_location
+m = module_from_spec(spec_from_file_location("m", "m.py"))
+def f():
+    try: return m.nothing
+    except AttributeError as e: return type(e).__name__
+""",
+        ["m.nothing = 1", "m.__getattr__ = lambda n: 2"],
+        ["Z = 1"],
+        may_refuse=True,
+    ),
+    P(
+        "a local of the thread",
+        """
+import threading
+t = threading.local(); t.x = 1
+def f(): return t.x, getattr(t, "y", 0)
+""",
+        ["t.x = 2", "t.y = 1", "del t.x"],
+        ["t.z = 1"],
     ),
 ]
 

@@ -1,5 +1,6 @@
 """All tables of programs."""
 
+import programs_attributes
 import programs_calls
 import programs_containers
 import programs_copies
@@ -19,6 +20,7 @@ import pytest
 
 TABLES = [
     programs_state,
+    programs_attributes,
     programs_calls,
     programs_library,
     programs_modules,

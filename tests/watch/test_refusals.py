@@ -32,7 +32,6 @@ REFUSED = [
     ("context variable left set", "import contextvars\nc = contextvars.ContextVar('c')\ndef f():\n    t = c.set(1)\n    c.reset(t)\n    c.set(2)", "context variable"),
     ("length of a bytearray", "b = bytearray(b'ab')\ndef f(): return len(b)", "bytearray"),
     ("thread", "import threading\ndef f():\n    t = threading.Thread(target=int)\n    t.start()\n    t.join()", "threads"),
-    ("thread local", "import threading\nt = threading.local(); t.x = 1\ndef f(): return t.x", "local"),
     ("ctypes", "import ctypes\nc = ctypes.c_int(3)\ndef f(): return c.value", "c_int"),
     ("dir()", "class C: pass\no = C(); o.x = 1\ndef f(): return dir(o)", "dir()"),
     ("locals() of an outer variable", "def make():\n    n = [1]\n    def f(): return n, locals()\n    return f\nf = make()", "from outside"),

@@ -67,6 +67,15 @@ bool only_binds(PyTypeObject* kind) {
          kind == known_types().lru_cache || kind == &PyCFunction_Type;
 }
 
+// Otherwise looking up a name in the class may run the `__eq__` of another one.
+bool names_are_texts(PyTypeObject* type) {
+  for (Py_ssize_t i = 0; type->tp_mro && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (is_heap_type(base) && base->tp_dict && !has_only_str_keys(base->tp_dict)) return false;
+  }
+  return true;
+}
+
 bool has_plain_getattr(PyTypeObject* type) { return type->tp_getattro == PyObject_GenericGetAttr; }
 
 }  // namespace
@@ -230,6 +239,9 @@ bool Recording::read_data_descriptor(PyObject* object, PyObject* name, PyObject*
 void Recording::read_attribute(PyObject* object, PyObject* name, bool generic) {
   name = canonical(name);
   PyTypeObject* type = Py_TYPE(object);
+  if (!names_are_texts(type) ||
+      (PyType_Check(object) && !names_are_texts(reinterpret_cast<PyTypeObject*>(object))))
+    return refuse("looks up an attribute in a class in which not all names are texts");
   if (PyModule_Check(object) && !generic) {
     PyObject* dict = reinterpret_cast<ModuleObject*>(object)->dict;
     read_type_of(object);
@@ -238,7 +250,8 @@ void Recording::read_attribute(PyObject* object, PyObject* name, bool generic) {
       read_type(type, name);
     }
     if (dict && !read_dict(dict, name)) {
-      read_dict(dict, names().getattr);
+      const bool has_hook = read_dict(dict, names().getattr) != nullptr;
+      if (!has_hook && kErrorsNameFiles) read_dict(dict, names().spec);
       if (is_heap_type(type)) read_type(type, names().getattr);
     }
     return;
@@ -266,6 +279,7 @@ void Recording::read_attribute(PyObject* object, PyObject* name, bool generic) {
   if (type == &PyFrame_Type) return refuse("looks into a frame");
   if (type == &PySuper_Type) return read_super_attribute(object, name);
   if (is_tensor_type(type)) return read_tensor_attribute(object, name);
+  if (type == known_types().thread_local_) return read_thread_local(object, name);
 
   bool free = needs_no_fact(object);
   if (!generic) read_type(type, names().getattribute);
@@ -329,6 +343,8 @@ void Recording::write_attribute(PyObject* object, PyObject* name, PyObject* valu
   PyTypeObject* type = Py_TYPE(object);
   EffectKind kind = value ? EffectKind::SetAttr : EffectKind::DelAttr;
   if (is_tensor_type(type)) return write_tensor_attribute(object, name, value);
+  if (type == known_types().thread_local_ && !is_born(object))
+    return refuse("changes a threading.local");
   if (!PyType_Check(object)) {
     PyObject* hook_name = value ? names().setattr : names().delattr;
     if (!generic) {

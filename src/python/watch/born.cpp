@@ -9,7 +9,9 @@
 #include <internal/pycore_tuple.h>
 
 #include <algorithm>
-#include <iterator>
+#include <array>
+#include <utility>
+#include <vector>
 
 namespace fulgurite::python::watching {
 namespace {
@@ -39,90 +41,182 @@ void* hook_realloc(void*, void* old, size_t size) {
 }
 void hook_free(void*, void* block) { original.free(original.ctx, block); }
 
-struct FreeLists {
-  struct _Py_float_state floats;
-  struct _Py_tuple_state tuples;
-  struct _Py_list_state lists;
-  struct _Py_dict_state dicts;
-  struct _Py_context_state contexts;
-  struct _Py_async_gen_state async_generators;
-  PySliceObject* slice;
+// Where the interpreter keeps the blocks of objects that are gone: in an array, or linked to one
+// another.
+template <typename T>
+struct Stack {
+  T** items;
+  int* count;
 };
-FreeLists aside;
+template <typename T>
+struct Chain {
+  T** head;
+  int* count;
+};
 
-void drain(struct _Py_list_state* lists) {
-  while (lists->numfree > 0) PyObject_GC_Del(lists->free_list[--lists->numfree]);
+struct FreeLists {
+  Chain<PyFloatObject> floats;
+  Chain<PyContext> contexts;
+  std::array<Chain<PyTupleObject>, PyTuple_NFREELISTS> tuples;  // by length
+  Stack<PyListObject> lists;
+  Stack<PyDictObject> dicts;
+  Stack<PyDictKeysObject> keys;
+  Stack<struct _PyAsyncGenWrappedValue> async_values;
+  Stack<struct PyAsyncGenASend> async_sends;
+  PySliceObject** slice;
+};
+
+Stack<PyListObject> free_list_blocks(PyInterpreterState* interp) {
+#if PY_VERSION_HEX >= 0x030D0000
+  auto& at = interp->object_state.freelists.lists;
+  return {at.items, &at.numfree};
+#else
+  return {interp->list.free_list, &interp->list.numfree};
+#endif
 }
-void drain(struct _Py_dict_state* dicts) {
-  while (dicts->numfree > 0) PyObject_GC_Del(dicts->free_list[--dicts->numfree]);
+
+Stack<PyDictObject> free_dict_blocks(PyInterpreterState* interp) {
+#if PY_VERSION_HEX >= 0x030D0000
+  auto& at = interp->object_state.freelists.dicts;
+  return {at.items, &at.numfree};
+#else
+  return {interp->dict_state.free_list, &interp->dict_state.numfree};
+#endif
+}
+
+FreeLists free_lists() {
+  PyInterpreterState* interp = PyInterpreterState_Get();
+  FreeLists all{};
+  all.lists = free_list_blocks(interp);
+  all.dicts = free_dict_blocks(interp);
+#if PY_VERSION_HEX >= 0x030D0000
+  struct _Py_object_freelists& at = interp->object_state.freelists;
+  all.floats = {&at.floats.items, &at.floats.numfree};
+  all.contexts = {&at.contexts.items, &at.contexts.numfree};
+  for (size_t i = 0; i < all.tuples.size(); ++i)
+    all.tuples[i] = {&at.tuples.items[i], &at.tuples.numfree[i]};
+  all.keys = {at.dictkeys.items, &at.dictkeys.numfree};
+  all.async_values = {at.async_gens.items, &at.async_gens.numfree};
+  all.async_sends = {at.async_gen_asends.items, &at.async_gen_asends.numfree};
+  all.slice = &at.slices.slice_cache;
+#else
+  all.floats = {&interp->float_state.free_list, &interp->float_state.numfree};
+  all.contexts = {&interp->context.freelist, &interp->context.numfree};
+  for (size_t i = 0; i < all.tuples.size(); ++i)
+    all.tuples[i] = {&interp->tuple.free_list[i], &interp->tuple.numfree[i]};
+  all.keys = {interp->dict_state.keys_free_list, &interp->dict_state.keys_numfree};
+  all.async_values = {interp->async_gen.value_freelist, &interp->async_gen.value_numfree};
+  all.async_sends = {interp->async_gen.asend_freelist, &interp->async_gen.asend_numfree};
+  all.slice = &interp->slice_cache;
+#endif
+  return all;
+}
+
+void free_keys(PyDictKeysObject* keys) {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyMem_Free(keys);
+#else
+  PyObject_Free(keys);
+#endif
+}
+
+// What was in a list before the run.
+template <typename T>
+struct Aside {
+  std::vector<T*> items;  // of a stack
+  T* head = nullptr;      // of a chain
+  int count = 0;
+
+  void take(Stack<T> list) {
+    items.assign(list.items, list.items + *list.count);
+    *list.count = 0;
+  }
+  void take(Chain<T> list) {
+    head = std::exchange(*list.head, nullptr);
+    count = std::exchange(*list.count, 0);
+  }
+  void put_back(Stack<T> list) {
+    std::copy(items.begin(), items.end(), list.items);
+    *list.count = static_cast<int>(items.size());
+  }
+  void put_back(Chain<T> list) {
+    *list.head = head;
+    *list.count = count;
+  }
+};
+
+struct {
+  Aside<PyFloatObject> floats;
+  Aside<PyContext> contexts;
+  std::array<Aside<PyTupleObject>, PyTuple_NFREELISTS> tuples;
+  Aside<PyListObject> lists;
+  Aside<PyDictObject> dicts;
+  Aside<PyDictKeysObject> keys;
+  Aside<struct _PyAsyncGenWrappedValue> async_values;
+  Aside<struct PyAsyncGenASend> async_sends;
+  PySliceObject* slice;
+} aside;
+
+template <typename T>
+void drain(Stack<T> list, void (*give_back)(T*)) {
+  while (*list.count > 0) give_back(list.items[--*list.count]);
+}
+
+// `next`: where a block says which comes after it.
+template <typename T, typename Next>
+void drain(Chain<T> list, Next next, void (*give_back)(T*)) {
+  for (T* block = *list.head; block != nullptr;) {
+    T* following = reinterpret_cast<T*>(next(block));
+    give_back(block);
+    block = following;
+  }
+}
+
+template <typename T>
+void give_collected(T* block) {
+  PyObject_GC_Del(block);
 }
 
 void set_free_lists_aside() {
-  PyInterpreterState* interp = PyInterpreterState_Get();
-  aside.floats = interp->float_state;
-  interp->float_state.numfree = 0;
-  interp->float_state.free_list = nullptr;
-  aside.tuples = interp->tuple;
-  for (int i = 0; i < PyTuple_NFREELISTS; ++i) {
-    interp->tuple.numfree[i] = 0;
-    interp->tuple.free_list[i] = nullptr;
-  }
-  aside.lists = interp->list;
-  interp->list.numfree = 0;
-  aside.dicts = interp->dict_state;
-  interp->dict_state.numfree = 0;
-  interp->dict_state.keys_numfree = 0;
-  aside.contexts = interp->context;
-  interp->context.freelist = nullptr;
-  interp->context.numfree = 0;
-  aside.async_generators = interp->async_gen;
-  interp->async_gen.value_numfree = 0;
-  interp->async_gen.asend_numfree = 0;
-  aside.slice = interp->slice_cache;
-  interp->slice_cache = nullptr;
+  const FreeLists all = free_lists();
+  aside.floats.take(all.floats);
+  aside.contexts.take(all.contexts);
+  for (size_t i = 0; i < all.tuples.size(); ++i) aside.tuples[i].take(all.tuples[i]);
+  aside.lists.take(all.lists);
+  aside.dicts.take(all.dicts);
+  aside.keys.take(all.keys);
+  aside.async_values.take(all.async_values);
+  aside.async_sends.take(all.async_sends);
+  aside.slice = std::exchange(*all.slice, nullptr);
 }
 
 // Frees what gathered during the run, then puts the lists from before back.
 void put_free_lists_back() {
-  PyInterpreterState* interp = PyInterpreterState_Get();
-  for (PyFloatObject* block = interp->float_state.free_list; block;) {
-    auto* next = reinterpret_cast<PyFloatObject*>(block->ob_base.ob_type);
-    PyObject_Free(block);
-    block = next;
+  const FreeLists all = free_lists();
+  drain(
+      all.floats, [](PyFloatObject* block) { return block->ob_base.ob_type; },
+      +[](PyFloatObject* block) { PyObject_Free(block); });
+  aside.floats.put_back(all.floats);
+  drain(all.contexts, [](PyContext* block) { return block->ctx_weakreflist; }, give_collected);
+  aside.contexts.put_back(all.contexts);
+  for (size_t i = 0; i < all.tuples.size(); ++i) {
+    drain(all.tuples[i], [](PyTupleObject* block) { return block->ob_item[0]; }, give_collected);
+    aside.tuples[i].put_back(all.tuples[i]);
   }
-  interp->float_state = aside.floats;
-  for (int i = 0; i < PyTuple_NFREELISTS; ++i) {
-    for (PyTupleObject* block = interp->tuple.free_list[i]; block;) {
-      auto* next = reinterpret_cast<PyTupleObject*>(block->ob_item[0]);
-      PyObject_GC_Del(block);
-      block = next;
-    }
-    interp->tuple.numfree[i] = aside.tuples.numfree[i];
-    interp->tuple.free_list[i] = aside.tuples.free_list[i];
-  }
-  drain(&interp->list);
-  interp->list = aside.lists;
-  struct _Py_dict_state& dicts = interp->dict_state;
-  drain(&dicts);
-  while (dicts.keys_numfree > 0) PyObject_Free(dicts.keys_free_list[--dicts.keys_numfree]);
-  dicts.numfree = aside.dicts.numfree;
-  dicts.keys_numfree = aside.dicts.keys_numfree;
-  std::copy(std::begin(aside.dicts.free_list), std::end(aside.dicts.free_list), dicts.free_list);
-  std::copy(std::begin(aside.dicts.keys_free_list), std::end(aside.dicts.keys_free_list),
-            dicts.keys_free_list);
-  for (PyContext* block = interp->context.freelist; block;) {
-    PyContext* next = reinterpret_cast<PyContext*>(block->ctx_weakreflist);
-    PyObject_GC_Del(block);
-    block = next;
-  }
-  interp->context = aside.contexts;
+  drain(all.lists, give_collected);
+  aside.lists.put_back(all.lists);
+  drain(all.dicts, give_collected);
+  aside.dicts.put_back(all.dicts);
+  drain(all.keys, free_keys);
+  aside.keys.put_back(all.keys);
   // The rest is small: what gathered stays, what was set aside comes back only into empty places.
-  if (interp->async_gen.value_numfree == 0 && interp->async_gen.asend_numfree == 0) {
-    interp->async_gen = aside.async_generators;
+  if (*all.async_values.count == 0 && *all.async_sends.count == 0) {
+    aside.async_values.put_back(all.async_values);
+    aside.async_sends.put_back(all.async_sends);
   }
-  if (!interp->slice_cache) {
-    interp->slice_cache = aside.slice;
-  } else if (aside.slice) {
+  if (*all.slice == nullptr) {
+    *all.slice = aside.slice;
+  } else if (aside.slice != nullptr) {
     PyObject_GC_Del(aside.slice);
   }
 }
@@ -194,8 +288,8 @@ AllocationWatch::~AllocationWatch() {
 
 void drain_free_lists() {
   PyInterpreterState* interp = PyInterpreterState_Get();
-  if (interp->list.numfree > 0) drain(&interp->list);
-  if (interp->dict_state.numfree > 0) drain(&interp->dict_state);
+  drain(free_list_blocks(interp), give_collected);
+  drain(free_dict_blocks(interp), give_collected);
 }
 
 }  // namespace fulgurite::python::watching

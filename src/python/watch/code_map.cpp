@@ -5,12 +5,35 @@
 
 #if FULGURITE_MONITORING
 
-#include "opcodes_312.h"
 #include "py_ref.h"
+#if PY_VERSION_HEX >= 0x030D0000
+#include "opcodes_313.h"
+#else
+#include "opcodes_312.h"
+#endif
 #include "watcher.h"
 
 namespace fulgurite::python::watching {
 namespace {
+
+Instruction instruction(int opcode, int argument) {
+  const Operation operation = kOperations[opcode];
+  switch (opcode) {
+    case LOAD_GLOBAL:
+      return {operation, argument >> 1};
+    case LOAD_ATTR:
+      return {(argument & 1) != 0 ? Operation::LoadMethod : operation, argument >> 1};
+    case LOAD_SUPER_ATTR:
+      return {(argument & 1) != 0 ? Operation::LoadSuperMethod : operation, argument >> 2};
+    case CALL_INTRINSIC_1:
+      return {intrinsic(argument), argument};
+    case CALL_INTRINSIC_2:
+      return {argument == INTRINSIC_PREP_RERAISE_STAR ? Operation::UsesTop : Operation::Unknown,
+              argument};
+    default:
+      return own_instruction(opcode, argument);
+  }
+}
 
 // Entries of start, length, target and depth, each a number of six bits a byte, highest first.
 class ExceptionTable {
@@ -72,7 +95,7 @@ CodeMap::CodeMap(PyCodeObject* code) : places_(static_cast<size_t>(Py_SIZE(code)
     int distance = 0;
     if (jumps(one.opcode, one.argument, distance)) place.jump = static_cast<int>(i) + distance;
     place.is_prefix = one.opcode == EXTENDED_ARG && i < raw.size();
-    place.skips_target = one.opcode == FOR_ITER;
+    place.skips_target = one.opcode == FOR_ITER ? kEndOfLoop : 0;
     place.reraises = one.opcode == RERAISE || one.opcode == RAISE_VARARGS ||
                      one.opcode == END_ASYNC_FOR || one.opcode == CLEANUP_THROW;
   }
@@ -90,9 +113,8 @@ void CodeMap::find_depths(PyCodeObject* code, const std::vector<Raw>& raw) {
     place.depth = depth;
     open.push_back(unit);
   };
-  // A generator is resumed with a value.
   constexpr int kSuspends = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-  reach(0, (code->co_flags & kSuspends) != 0 ? 1 : 0);
+  reach(0, (code->co_flags & kSuspends) != 0 ? kGeneratorBeginsWith : 0);
   ExceptionTable table(code->co_exceptiontable);
   for (ExceptionTable::Handler handler{}; table.next(handler);) {
     reach(handler.target, handler.depth);
@@ -120,7 +142,7 @@ void CodeMap::find_depths(PyCodeObject* code, const std::vector<Raw>& raw) {
 bool CodeMap::may_follow(int last, int next, bool raised) const {
   const Place& from = at(last);
   if (next == after(last) || next == from.jump) return true;
-  if (from.skips_target && next == from.jump + 1) return true;
+  if (from.skips_target != 0 && next == from.jump + from.skips_target) return true;
   return (raised || from.reraises) && at(next).is_handler;
 }
 

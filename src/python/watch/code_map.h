@@ -1,5 +1,6 @@
 // A code object as the watcher needs it where the interpreter does not say how far the stack goes
-// (CPython 3.12): each instruction, the depth of the stack before it, and where it may lead.
+// (CPython 3.12 and later): each instruction, the depth of the stack before it, and where it may
+// lead.
 #pragma once
 
 #include "internals.h"
@@ -19,12 +20,12 @@ class CodeMap {
   struct Place {
     Instruction instruction;
     int depth = kUnknownDepth;
-    int jump = -1;              // where it may go on instead of after itself
-    uint8_t length = 1;         // with what the interpreter keeps beside it
-    bool skips_target = false;  // ... or after the one that is there
-    bool is_handler = false;    // of exceptions
-    bool is_prefix = false;     // the instruction is that of the next place
-    bool reraises = false;      // passes an exception on, of which no event tells
+    int jump = -1;             // where it may go on instead of after itself
+    uint8_t length = 1;        // with what the interpreter keeps beside it
+    uint8_t skips_target = 0;  // ... or so many after the one that is there
+    bool is_handler = false;   // of exceptions
+    bool is_prefix = false;    // the instruction is that of the next place
+    bool reraises = false;     // passes an exception on, of which no event tells
   };
   static constexpr int kUnknownDepth = -1;
   // Whether the instruction at `next` may run when that at `last` has.

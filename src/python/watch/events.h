@@ -36,6 +36,8 @@ Recording* active_recording();
 void begin_frame(Recording& recording, _PyInterpreterFrame* frame);
 // The frame says which instruction it is.
 void run_instruction(Recording& recording, Frame& frame);
+// The same in a frame that is taken as a whole.
+void run_muted_instruction(Recording& recording, Frame& frame);
 void raise_in_frame(Recording& recording, Frame& frame);
 // The innermost one; without a result an exception ends it.
 void end_frame(Recording& recording, PyObject* result);

@@ -65,8 +65,7 @@ bool set_matches(PyObject* set, PyObject* expected) {
   if (PySet_GET_SIZE(set) != PyTuple_GET_SIZE(expected)) return false;
   Py_ssize_t position = 0, i = 0;
   PyObject* item;
-  Py_hash_t hash;
-  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+  while (next_in_set(set, &position, &item)) {
     PyObject* wanted = PyTuple_GET_ITEM(expected, i++);
     if (!matches(item, wanted, match_by(wanted))) return false;
   }
@@ -137,8 +136,7 @@ bool set_contains(PyObject* set, PyObject* key) {
   if (PyType_Check(key)) return false;
   Py_ssize_t position = 0;
   PyObject* item;
-  Py_hash_t hash;
-  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+  while (next_in_set(set, &position, &item)) {
     if (item == key || (Py_TYPE(item) == Py_TYPE(key) && values_equal(item, key))) return true;
   }
   return false;
@@ -209,6 +207,12 @@ PyRef find(const Fact& fact, PyObject* holder, bool* unsafe) {
       ErrorAside aside;
       if (PyContextVar_Get(holder, nullptr, &value) < 0) PyErr_Clear();
       return PyRef::steal(value);
+    }
+    case FactKind::ThreadLocal: {
+      ErrorAside aside;
+      PyRef value = PyRef::steal(PyObject_GetAttr(holder, fact.key.get()));
+      if (!value) PyErr_Clear();
+      return value;
     }
     case FactKind::CachedCall:
       return PyRef::borrow(lru_cached_result(fact.extra.get(), fact.key.get()));
@@ -361,12 +365,30 @@ std::string current_value(const Fact& fact, const std::vector<PyRef>& slots) {
 }
 
 const char* fact_kind_name(FactKind kind) {
-  static constexpr const char* names[] = {
-      "dict_item",    "dict_all",      "dict_length",    "ordered_all",      "type_attribute",
-      "cell",         "list_all",      "list_length",    "list_item",        "set_all",
-      "set_contains", "slot",          "getset",         "function",         "call_result",
-      "type_of",      "instance_dict", "weak_reference", "context_variable", "tuple_item",
-      "cached_call",  "mro",           "protocol"};
+  static constexpr const char* names[] = {"dict_item",
+                                          "dict_all",
+                                          "dict_length",
+                                          "ordered_all",
+                                          "type_attribute",
+                                          "cell",
+                                          "list_all",
+                                          "list_length",
+                                          "list_item",
+                                          "set_all",
+                                          "set_contains",
+                                          "slot",
+                                          "getset",
+                                          "function",
+                                          "call_result",
+                                          "type_of",
+                                          "instance_dict",
+                                          "weak_reference",
+                                          "context_variable",
+                                          "thread_local",
+                                          "tuple_item",
+                                          "cached_call",
+                                          "mro",
+                                          "protocol"};
   static_assert(std::size(names) == static_cast<size_t>(FactKind::Protocol) + 1);
   return names[static_cast<size_t>(kind)];
 }

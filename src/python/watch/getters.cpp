@@ -139,11 +139,12 @@ bool Call::passes_items_to_python() const {
 // order or what is inside.
 void on_result_for_c(Recording& recording, const Frame& caller, const Frame& frame,
                      PyObject* result) {
-  if (is_simple(result) || is_tensor(result)) return;
+  if (is_simple(result)) return;
   const Operation operation = caller.running.operation;
-  if (operation == Operation::ContainsOp || operation == Operation::CompareOp) {
-    return recording.read_all(result, /*deep=*/true);
-  }
+  const bool compares = operation == Operation::ContainsOp || operation == Operation::CompareOp;
+  if (compares) recording.read_truth(result);
+  if (is_tensor(result)) return;
+  if (compares) return recording.read_all(result, /*deep=*/true);
   if (operation == Operation::ForIter) {
     // What a generator yields is an item, given to the program.
     if (frame.frame->owner == FRAME_OWNED_BY_GENERATOR || !caller.iterator) return;

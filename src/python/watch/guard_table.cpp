@@ -12,10 +12,6 @@
 namespace fulgurite::python::watching {
 namespace {
 
-unsigned version_of(PyTypeObject* type) {
-  return type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG ? type->tp_version_tag : 0;
-}
-
 PyObject** slot_address(const Fact& fact) {
   PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(fact.extra.get())->d_member;
   if (member->type != T_OBJECT_EX && member->type != T_OBJECT) return nullptr;
@@ -78,7 +74,7 @@ GuardTable::Checks GuardTable::compile(const GuardTable* held) const {
       case FactKind::DictAll:
       case FactKind::DictLength:
       case FactKind::CachedCall:
-        by_dict[holder].push_back(i);
+        (owns_values(holder) ? by_dict[holder] : out.untagged).push_back(i);
         break;
       case FactKind::TypeAttribute:
       case FactKind::Mro:

@@ -48,10 +48,11 @@ enum class FactKind : uint8_t {
   InstanceDict,  // the object that is holder.__dict__
   WeakReference,  // what a weakref points to
   ContextVariable,
-  TupleItem,   // number: index
-  CachedCall,  // holder: the results of lru_cache `extra`; expected: the one under key
-  Mro,         // the method resolution order of a class; expected: tuple
-  Protocol,    // what a class has under the names of special methods; number: of operators, too
+  ThreadLocal,  // an attribute of a threading.local
+  TupleItem,    // number: index
+  CachedCall,   // holder: the results of lru_cache `extra`; expected: the one under key
+  Mro,          // the method resolution order of a class; expected: tuple
+  Protocol,     // what a class has under the names of special methods; number: of operators, too
 };
 
 // A place in a program, resolved to a line only when someone asks.

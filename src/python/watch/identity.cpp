@@ -29,9 +29,8 @@ void Recording::pin(PyObject* object, int depth) {
     }
   } else if (PyAnySet_Check(object)) {
     PyObject* item;
-    Py_hash_t hash;
     Py_ssize_t position = 0;
-    while (_PySet_NextEntry(object, &position, &item, &hash)) pin(item, depth + 1);
+    while (next_in_set(object, &position, &item)) pin(item, depth + 1);
   }
 }
 

@@ -124,7 +124,7 @@ class Step {
       case UnaryInvert:
         return unary();
       case Truth:
-        return truth(peek(1));
+        return r_.read_truth(peek(1));
       case GetIter:
         return get_iterator();
       case ForIter:
@@ -169,7 +169,7 @@ class Step {
       case MapAdd:
         return r_.read_key(peek(2));
       case FormatValue:
-        return format(argument_ & 4 ? peek(2) : peek(1));
+        return format(argument_ & kWithSpecification ? peek(2) : peek(1));
       case BeforeWith:
       case BeforeAsyncWith:
         return enter_context(peek(1));
@@ -177,7 +177,10 @@ class Step {
         frame_.keyword_names = PyTuple_GET_ITEM(code_of(f_)->co_consts, argument_);
         return;
       case Operation::Call:
-        return call();
+        return call(top_);
+      case CallNamed:
+        frame_.keyword_names = peek(1);
+        return call(top_ - 1);
       case CallFunctionEx:
         return call_with_collections();
       case StoreAttr:
@@ -388,7 +391,7 @@ class Step {
         PyUnicode_InternFromString("__eq__"), PyUnicode_InternFromString("__ne__"),
         PyUnicode_InternFromString("__gt__"), PyUnicode_InternFromString("__ge__")};
     static constexpr std::array<size_t, 6> reflected = {4, 5, 2, 3, 0, 1};
-    const auto how = static_cast<size_t>(argument_) % methods.size();
+    const auto how = static_cast<size_t>(argument_ & ~kAsTruth) % methods.size();
     for (int i = 1; i <= 2; ++i) {
       PyObject* operand = peek(i);
       if (!is_tensor(operand)) r_.pin(operand);
@@ -397,6 +400,13 @@ class Step {
       r_.read_protocol(Py_TYPE(operand));
       r_.read_type_of(operand);
       if (!is_simple(operand)) r_.read_all(operand, true);
+    }
+    // Of what Python functions return: on_result_for_c.
+    if ((argument_ & kAsTruth) == 0) return;
+    for (PyObject* operand : {peek(1), peek(2)}) {
+      if (!is_tensor(operand)) continue;
+      r_.read_truth(operand);
+      r_.read_type(known_types().tensor, names().bool_);
     }
   }
 
@@ -455,16 +465,6 @@ class Step {
     if (find_callee_by_name(qualified_type_name(type)).callee == Callee::Unknown) {
       r_.refuse("computes with a " + type_text(operand) + ", a C type that is not audited");
     }
-  }
-
-  void truth(PyObject* object) {
-    if (object == Py_True || object == Py_False || is_value(object)) return;
-    if (takes_over(object, {names().bool_})) return;
-    PyTypeObject* type = Py_TYPE(object);
-    r_.read_type(type, names().bool_);
-    r_.read_type(type, names().len);
-    r_.read_type_of(object);
-    r_.read_length(object);
   }
 
   void get_iterator() {
@@ -537,23 +537,24 @@ class Step {
     if (!is_simple(object)) r_.read_all(object, true);
   }
 
-  void call() {
-    PyObject* self = peek(argument_ + 2);
-    Py_ssize_t count = argument_ + (self != nullptr);
-    PyObject* callee = self ? self : peek(argument_ + 1);
+  // (Without a self, null is before the callee up to 3.12 and after it from 3.13 on.)
+  void call(PyObject** end) {
+    PyObject** begin = end - argument_;
+    PyObject* callee = begin[-2] ? begin[-2] : begin[-1];
+    PyObject* self = begin[-2] ? begin[-1] : nullptr;
     if (!callee) return;
-    CallArguments arguments{{top_ - argument_, top_}, frame_.keyword_names, nullptr};
-    if (count > argument_) arguments.values.insert(arguments.values.begin(), peek(argument_ + 1));
+    CallArguments arguments{{begin, end}, frame_.keyword_names, nullptr};
+    if (self) arguments.values.insert(arguments.values.begin(), self);
     frame_.keyword_names = nullptr;
-    if (r_.numbers.any()) hand_out_copies(callee);
+    if (r_.numbers.any()) hand_out_copies(callee, begin, end);
     on_call(r_, frame_, callee, std::move(arguments));
   }
 
   // Streams may keep what is printed; a text with numbers that somebody has when the call is over
   // is one that was stored.
-  void hand_out_copies(PyObject* callee) {
+  void hand_out_copies(PyObject* callee, PyObject** begin, PyObject** end) {
     if (!PyCFunction_Check(callee) || qualified_name(callee) != "builtins.print") return;
-    for (PyObject** place = top_ - argument_; place != top_; ++place) {
+    for (PyObject** place = begin; place != end; ++place) {
       PyRef copy = r_.numbers.is_text(*place) ? fresh_text(*place) : PyRef();
       if (copy) Py_SETREF(*place, copy.release());
     }
@@ -564,6 +565,7 @@ class Step {
     PyObject* keywords = has_keywords ? peek(1) : nullptr;
     PyObject* positional = peek(1 + has_keywords);
     PyObject* callee = peek(2 + has_keywords);
+    if (!callee) callee = peek(3 + has_keywords);
     if (keywords && PyDict_Check(keywords)) {
       r_.read_all(keywords);
     } else {

@@ -75,7 +75,10 @@ void clear_frame(PyThreadState* thread, _PyInterpreterFrame* frame) {
   for (int i = 0; i < frame->stacktop; ++i) Py_XDECREF(frame->localsplus[i]);
   Py_XDECREF(frame->f_locals);
   Py_DECREF(frame->f_funcobj);
-  Py_DECREF(frame->f_code);
+  Py_DECREF(watching::code_of(frame));
+#if PY_VERSION_HEX >= 0x030D0000
+  _PyThreadState_PopFrame(thread, frame);
+#else
   auto** base = reinterpret_cast<PyObject**>(frame);
   _PyStackChunk* chunk = thread->datastack_chunk;
   if (base != &chunk->data[0]) {
@@ -90,6 +93,7 @@ void clear_frame(PyThreadState* thread, _PyInterpreterFrame* frame) {
   arena.free(arena.ctx, chunk, chunk->size);
   thread->datastack_limit =
       reinterpret_cast<PyObject**>(reinterpret_cast<char*>(previous_chunk) + previous_chunk->size);
+#endif
 }
 #else
 void clear_frame(PyThreadState*, _PyInterpreterFrame*) {}  // the caller does

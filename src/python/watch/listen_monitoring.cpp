@@ -1,5 +1,5 @@
-// CPython 3.12: a tool of sys.monitoring. Other tools, coverage and debuggers among them, get their
-// events as before, and an id that nobody uses is taken for the length of the call only.
+// CPython 3.12 and later: a tool of sys.monitoring. Other tools, coverage and debuggers among them,
+// get their events as before, and an id that nobody uses is taken for the length of the call only.
 //
 // Events say in which code object they happen; in which frame, the thread knows: callbacks in C
 // have none of their own. The depth of the stack follows from the instruction (code_map.h).
@@ -51,12 +51,13 @@ Frame* innermost(Recording& r, const _PyInterpreterFrame* frame) {
 }
 
 // ... which has to be where the last instruction was, unless that has set it back to where what it
-// raises again was raised first.
-Frame* innermost_there(Recording& r, const _PyInterpreterFrame* f) {
+// raises again was raised first. A generator that waits may be at the next one.
+Frame* innermost_there(Recording& r, const _PyInterpreterFrame* f, bool waits = false) {
   Frame* frame = innermost(r, f);
   if (frame == nullptr || !frame->map || frame->map->at(frame->unit).reraises) return frame;
   const int unit = unit_of(f);
-  if (unit < frame->unit || (unit > frame->unit && unit >= frame->map->after(frame->unit))) miss(r);
+  const int end = frame->map->after(frame->unit) + (waits ? 1 : 0);
+  if (unit < frame->unit || (unit > frame->unit && unit >= end)) miss(r);
   return frame;
 }
 
@@ -97,15 +98,20 @@ PyObject* instruction_begins(PyObject*, PyObject* const*, Py_ssize_t) {
   frame->start = unit;
   frame->unit = frame->map->behind_prefixes(unit);
   frame->raised = false;
-  if (frame->muted || r->over) Py_RETURN_NONE;
+  if (r->over) Py_RETURN_NONE;
   const CodeMap::Place& place = frame->map->at(frame->unit);
   if (place.instruction.operation == Operation::Resume) Py_RETURN_NONE;
   if (place.depth == CodeMap::kUnknownDepth) {
-    r->refuse("runs an instruction for which the depth of the stack is not known");
+    if (!frame->muted)
+      r->refuse("runs an instruction for which the depth of the stack is not known");
     Py_RETURN_NONE;
   }
   frame->running = place.instruction;
   frame->top = stack_of(f) + place.depth;
+  if (frame->muted) {
+    run_muted_instruction(*r, *frame);
+    Py_RETURN_NONE;
+  }
   run_instruction(*r, *frame);
   if (calls_monitoring(*frame)) leave_monitoring();
   Py_RETURN_NONE;
@@ -123,12 +129,19 @@ PyObject* exception_passes(PyObject*, PyObject* const*, Py_ssize_t) {
 }
 
 // Arguments: code, offset, result.
-PyObject* frame_returns(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+PyObject* end(PyObject* const* arguments, Py_ssize_t count, bool waits) {
   _PyInterpreterFrame* f = nullptr;
   Recording* r = recording_here(f);
-  if (r != nullptr && innermost_there(*r, f) != nullptr)
+  if (r != nullptr && innermost_there(*r, f, waits) != nullptr)
     end_frame(*r, count > 2 ? arguments[2] : nullptr);
   Py_RETURN_NONE;
+}
+
+PyObject* frame_returns(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return end(arguments, count, false);
+}
+PyObject* frame_yields(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return end(arguments, count, true);
 }
 
 PyObject* frame_unwinds(PyObject*, PyObject* const*, Py_ssize_t) {
@@ -159,7 +172,7 @@ Event events[] = {
     event(PY_MONITORING_EVENT_INSTRUCTION, "instruction", instruction_begins),
     event(PY_MONITORING_EVENT_RAISE, "raise", exception_passes),
     event(PY_MONITORING_EVENT_PY_RETURN, "return", frame_returns),
-    event(PY_MONITORING_EVENT_PY_YIELD, "yield", frame_returns),
+    event(PY_MONITORING_EVENT_PY_YIELD, "yield", frame_yields),
     event(PY_MONITORING_EVENT_PY_UNWIND, "unwind", frame_unwinds),
 };
 
@@ -200,6 +213,16 @@ int free_tool(const Monitoring& m) {
   return -1;
 }
 
+// Which moves when anybody begins or ends to listen.
+uint64_t version_of_events() {
+  const PyInterpreterState* interpreter = PyInterpreterState_Get();
+#if PY_VERSION_HEX >= 0x030D0000
+  return interpreter->ceval.instrumentation_version & ~static_cast<uintptr_t>(_PY_EVAL_EVENTS_MASK);
+#else
+  return interpreter->monitoring_version;
+#endif
+}
+
 long wanted_events() {
   long set = 0;
   for (const Event& one : events) set |= 1L << one.number;
@@ -237,7 +260,7 @@ Listener::Listener() {
   ok = ok && call(m->set_events, "il", tool_, wanted_events());
   // What is instrumented may not be what the interpreter believes it to be.
   if (std::exchange(events_went_missing, false)) ok = ok && call(m->restart, "");
-  version_ = PyInterpreterState_Get()->monitoring_version;
+  version_ = version_of_events();
   if (!ok) why_not_ = "cannot be watched: sys.monitoring does not let us";
   listening = this;
 }
@@ -246,7 +269,7 @@ std::string Listener::end() {
   listening = nullptr;
   const Monitoring* m = monitoring();
   if (tool_ < 0 || m == nullptr) return why_not_;
-  if (version_ != PyInterpreterState_Get()->monitoring_version) {
+  if (version_ != version_of_events()) {
     events_went_missing = true;
     if (why_not_.empty()) why_not_ = "changes the trace function or the events of sys.monitoring";
   }

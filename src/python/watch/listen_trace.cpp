@@ -31,16 +31,16 @@ int trace(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
       Frame& entered = r.frames.back();
       entered.saved_trace_lines = lines;
       entered.saved_trace_opcodes = opcodes;
-      frame->f_trace_opcodes = !entered.muted || opcodes;
+      frame->f_trace_opcodes = 1;
       if (!outside) frame->f_trace_lines = 0;
       break;
     }
     case PyTrace_OPCODE:
       ++r.opcodes;
-      if (is_current && !current->muted && !r.over) {
+      if (is_current && !r.over) {
         current->running = decode(frame->f_frame);
         current->top = frame->f_frame->localsplus + frame->f_frame->stacktop;
-        run_instruction(r, *current);
+        (current->muted ? run_muted_instruction : run_instruction)(r, *current);
       }
       break;
     case PyTrace_EXCEPTION:

@@ -146,8 +146,10 @@ void fix_top(Recording& r, Frame& frame, PyObject** top, int count) {
 // f"{n:.3f}" and what is put together of such.
 void format(Recording& r, Frame& frame, int argument, PyObject** top) {
   NumberWatch& n = r.numbers;
-  PyObject* spec = (argument & 4) != 0 ? top[-1] : nullptr;
+  PyObject* spec = (argument & kWithSpecification) != 0 ? top[-1] : nullptr;
   PyObject* value = top[spec != nullptr ? -2 : -1];
+  // A text as it is.
+  if (spec == nullptr && (argument & 3) <= 1 && PyUnicode_CheckExact(value)) return;
   const int node = n.find(value);
   // (str and repr of a number are its format without a specification.)
   const bool plain = (argument & 3) == 0 || ((argument & 3) != 3 && spec == nullptr);
@@ -190,7 +192,7 @@ void number_instruction(Recording& r, Frame& frame) {
     case UnaryInvert:
       return unary(r, frame, operation == UnaryInvert, peek(1));
     case CompareOp:
-      return compare(r, frame, argument, peek(2), peek(1));
+      return compare(r, frame, argument & ~kAsTruth, peek(2), peek(1));
     case Truth:
       fix_text(r, peek(1));
       return truth(r, peek(1));
@@ -257,6 +259,7 @@ void number_instruction(Recording& r, Frame& frame) {
     case Moves:
     case Resume:
     case Operation::Call:
+    case CallNamed:
     case KwNames:
     case LoadConst:
     case ReturnConst:

@@ -142,6 +142,7 @@ void number_return(Recording& r, PyObject* value) {
   if (direct) {
     switch (caller.running.operation) {
       case Operation::Call:
+      case Operation::CallNamed:
       case Operation::CallFunctionEx:
       case Operation::LoadAttr:
       case Operation::BinarySubscr:

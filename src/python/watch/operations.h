@@ -1,8 +1,8 @@
 // What the watcher knows of instructions, whatever the version of CPython calls them.
 //
-// opcodes_311.cpp and opcodes_312.cpp map every opcode of their version; an opcode that they do not
-// list is Unknown, and running one refuses the run. Arguments are made the same as well: the index
-// of a name is just that, a comparison is Py_LT to Py_GE, and so on.
+// opcodes_*.h map every opcode of their version; an opcode that they do not list is Unknown, and
+// running one refuses the run. Arguments are made the same as well: the index of a name is just
+// that, a comparison is Py_LT to Py_GE, and so on.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ enum class Operation : uint8_t {
   Moves,    // moves what is on the stack and in variables, jumps, begins and ends blocks
   UsesTop,  // needs no guard, but looks at what is on top
   Resume,
-  Call,            // self or null, callee, arguments
+  Call,            // callee and self, or one of them null and the callee; arguments
+  CallNamed,       // the same, and the names of the last arguments
   CallFunctionEx,  // argument & 1: with keywords
   KwNames,
   LoadConst,
@@ -35,7 +36,7 @@ enum class Operation : uint8_t {
   BinarySubscr,
   BinarySlice,  // container, start, stop
   ContainsOp,
-  CompareOp,
+  CompareOp,  // argument & kAsTruth: and pushes whether the result is true
   IsOp,
   BinaryOp,
   UnaryPositive,
@@ -60,7 +61,7 @@ enum class Operation : uint8_t {
   BuildSet,
   BuildMap,
   BuildString,
-  FormatValue,
+  FormatValue,  // argument & 3: after str, repr or ascii; & kWithSpecification: which is on top
   SetAdd,
   MapAdd,
   BeforeWith,
@@ -77,6 +78,9 @@ enum class Operation : uint8_t {
   DeleteSubscr,
   StoreSlice,  // value, container, start, stop
 };
+
+constexpr int kAsTruth = 8;
+constexpr int kWithSpecification = 4;
 
 struct Instruction {
   Operation operation = Operation::Unknown;

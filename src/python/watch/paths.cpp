@@ -149,6 +149,8 @@ std::string PathPrinter::access(const Fact& fact, int depth) const {
       std::string arguments = describe_object(fact.extra.get());
       return describe_object(fact.holder.get()) + (arguments == "()" ? "()" : arguments);
     }
+    case FactKind::ThreadLocal:
+      return holder + "." + text_of(key);
     case FactKind::TypeOf:
       return "type(" + holder + ")";
     case FactKind::InstanceDict:

@@ -81,7 +81,7 @@ void Recording::follow_number_reads(Frame& frame) {
   if (ran == ContainsOp) return number_reads_.clear();  // that it is there: its type is guarded
   const bool pushes = ran == LoadAttr || ran == BinarySubscr || ran == LoadGlobal ||
                       ran == LoadName || ran == LoadDeref || ran == LoadFromDictOrGlobals ||
-                      ran == LoadFromDictOrDeref || ran == Operation::Call;
+                      ran == LoadFromDictOrDeref || ran == Operation::Call || ran == CallNamed;
   if (number_reads_.size() != 1 || !pushes || frame.number_step) return fix_number_reads(0);
   const Fact& fact = facts_[static_cast<size_t>(number_reads_[0])];
   NumberStep step{NumberStep::Kind::Source, {}};
@@ -141,6 +141,16 @@ void Recording::read_length(PyObject* container) {
   } else if (!PyTuple_Check(container) && !is_simple(container)) {
     read_all(container);
   }
+}
+
+void Recording::read_truth(PyObject* object) {
+  if (object == Py_True || object == Py_False || is_value(object)) return;
+  PyTypeObject* type = Py_TYPE(object);
+  read_type(type, names().bool_);
+  if (is_tensor(object)) return;
+  read_type(type, names().len);
+  read_type_of(object);
+  read_length(object);
 }
 
 void Recording::read_contains(PyObject* container, PyObject* key) {
@@ -213,9 +223,8 @@ void Recording::read_all(PyObject* container, bool deep, int depth) {
     if (has_fact(FactKind::SetAll, container, nullptr)) return;
     PyRef items = PyRef::steal(PyTuple_New(PySet_GET_SIZE(container)));
     PyObject* item;
-    Py_hash_t hash;
     Py_ssize_t position = 0, i = 0;
-    while (_PySet_NextEntry(container, &position, &item, &hash)) {
+    while (next_in_set(container, &position, &item)) {
       PyTuple_SET_ITEM(items.get(), i++, Py_NewRef(item));
     }
     add_fact(FactKind::SetAll, container, nullptr, items.get(), MatchBy::Identity);
@@ -275,9 +284,8 @@ bool Recording::read_object_inside(PyObject* object, int depth) {
 
 void Recording::read_items_of_set(PyObject* set) {
   PyObject* item;
-  Py_hash_t hash;
   Py_ssize_t position = 0;
-  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+  while (next_in_set(set, &position, &item)) {
     if (is_heap_type(Py_TYPE(item)) && !PyType_Check(item)) read_all(item, /*deep=*/true);
   }
 }
@@ -314,6 +322,16 @@ void Recording::read_weak_reference(PyObject* reference) {
   PyObject* target = PyWeakref_GET_OBJECT(reference);
   if (target == Py_None) return refuse("calls a weak reference whose object is gone");
   add_fact(FactKind::WeakReference, reference, nullptr, target, MatchBy::Identity);
+}
+
+// What the thread has there that makes the call.
+void Recording::read_thread_local(PyObject* object, PyObject* name) {
+  if (is_born(object) || has_fact(FactKind::ThreadLocal, object, name)) return;
+  if (name == names().dict) return refuse("takes the attributes of a threading.local");
+  ErrorAside aside;
+  const PyRef value = PyRef::steal(PyObject_GetAttr(object, name));
+  if (!value) PyErr_Clear();
+  add_fact(FactKind::ThreadLocal, object, name, value.get(), match_by(value.get()));
 }
 
 void Recording::read_context_variable(PyObject* variable) {

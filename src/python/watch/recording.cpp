@@ -53,7 +53,8 @@ const Names& names() {
                  s("__eq__"),
                  s("__build_class__"),
                  s("__class_getitem__"),
-                 s("__format__")};
+                 s("__format__"),
+                 s("__spec__")};
   }();
   return table;
 }
@@ -273,6 +274,7 @@ uint64_t Recording::base_tag(PyObject* dict) const {
 
 void Recording::see_dict(PyObject* dict) {
   if (is_born(dict)) return;  // may be gone when the run is over
+  if (!owns_values(dict)) refuse("reads attributes without memory to watch them");
   if (dicts_.insert(dict).second) know(dict, kNoParent);
 }
 
@@ -406,6 +408,9 @@ std::vector<const Fact*> Recording::refuse_unseen_changes() {
   }
   PathPrinter printer(facts_, roots_);
   for (const Fact& fact : facts_) {
+    if (is_about_unseen_change(fact))
+      refuse("reads " + printer.access(fact) +
+             ", which changed in a way that the watcher did not see");
     if (fact_holds(fact, slot_objects_)) continue;
     ended.push_back(&fact);
     if (is_explained(fact)) continue;

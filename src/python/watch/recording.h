@@ -124,6 +124,7 @@ class Recording {
   void read_inherited(PyTypeObject* start, PyObject* object, PyObject* name);
   void read_list_item(PyObject* list, PyObject* index);
   void read_length(PyObject* container);
+  void read_truth(PyObject* object);
   void read_contains(PyObject* container, PyObject* key);
   void read_all(PyObject* container, bool deep = false, int depth = 0);
   void read_order(PyObject* ordered_dict);
@@ -135,6 +136,9 @@ class Recording {
   // Of an lru_cache; false if it has no result for the key yet.
   bool read_lru_cache(PyObject* object, PyObject* key);
   void read_call_result(PyObject* callee, PyObject* arguments, PyObject* result);
+  void read_thread_local(PyObject* object, PyObject* name);
+  // Somebody who is not watched is about to change it; the net has to notice.
+  void expect_unseen_change(PyObject* object);
   PyObject* instance_dict(PyObject* object);  // borrowed or null
 
   // --- places whose content differs from call to call (follow.cpp)
@@ -228,6 +232,7 @@ class Recording {
   void see_dict(PyObject* dict);
   bool changed_unseen(PyObject* dict) const;
   bool is_explained(const Fact& fact) const;
+  bool is_about_unseen_change(const Fact& fact) const;
   std::vector<const Fact*> refuse_unseen_changes();
   void refuse_changed_contexts();
   bool is_undone(const Effect& effect);
@@ -259,7 +264,8 @@ class Recording {
   std::unordered_set<Key, KeyHash> written_;
   std::unordered_set<PyObject*> partly_written_;  // containers with some write
   std::unordered_set<PyObject*> all_written_;
-  std::unordered_set<PyObject*> rewritten_;  // dicts in which an item got an equal value
+  std::unordered_set<PyObject*> rewritten_;       // dicts in which an item got an equal value
+  std::unordered_set<PyObject*> changed_unseen_;  // what has no tag that would tell; kept
   std::unordered_set<PyTypeObject*> protocols_, operators_;
   std::vector<PyRef> kept_;
   mutable std::unordered_map<PyObject*, std::string> paths_;  // of known objects
@@ -301,7 +307,7 @@ struct Names {
   PyObject *dict, *class_, *getattr, *getattribute, *setattr, *delattr, *call, *getitem, *setitem,
       *delitem, *iter, *next, *bool_, *len, *contains, *enter, *exit, *missing, *init, *new_, *grad,
       *instancecheck, *subclasscheck, *get, *set, *delete_, *hash, *eq, *build_class,
-      *class_getitem, *format;
+      *class_getitem, *format, *spec;
 };
 const Names& names();
 

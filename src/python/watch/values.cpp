@@ -43,6 +43,7 @@ void load_builtin_types() {
   types.lru_cache = imported_type("functools", "_lru_cache_wrapper");
   types.enum_meta = imported_type("enum", "EnumMeta");
   types.simple_namespace = imported_type("types", "SimpleNamespace");
+  types.thread_local_ = imported_type("_thread", "_local");
   PyRef wrapper = PyRef::steal(PyObject_GetAttrString(Py_None, "__str__"));
   if (wrapper) types.method_wrapper = Py_TYPE(wrapper.get());
   // The slot functions behind Python-level __getattr__ and __getattribute__ are static in CPython;
@@ -295,6 +296,11 @@ PyObject* dict_lookup(PyObject* dict, PyObject* key, bool* unsafe) {
       is_tensor_key(key) ? item_of_tensor(dict, key) : PyDict_GetItemWithError(dict, key);
   if (!found) PyErr_Clear();
   return found;
+}
+
+bool next_in_set(PyObject* set, Py_ssize_t* position, PyObject** item) {
+  Py_hash_t hash = 0;
+  return _PySet_NextEntry(set, position, item, &hash) != 0;
 }
 
 PyObject* behind_proxy(PyObject* object) {

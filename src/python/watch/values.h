@@ -31,6 +31,7 @@ struct KnownTypes {
   PyTypeObject* lru_cache = nullptr;
   PyTypeObject* method_wrapper = nullptr;
   PyTypeObject* simple_namespace = nullptr;
+  PyTypeObject* thread_local_ = nullptr;
   PyTypeObject* enum_meta = nullptr;
   getattrofunc slot_getattr_hook = nullptr;  // tp_getattro of a class with __getattr__
   getattrofunc slot_getattro = nullptr;      // ... with __getattribute__
@@ -69,6 +70,9 @@ bool matches(PyObject* current, PyObject* expected, MatchBy by);
 // `d[key]` (borrowed or null) without running user code and without an exception. `*unsafe` is set
 // if that is not possible because of the keys in the dict.
 PyObject* dict_lookup(PyObject* dict, PyObject* key, bool* unsafe);
+
+// The next item of a set, borrowed, in the order in which they lie.
+bool next_in_set(PyObject* set, Py_ssize_t* position, PyObject** item);
 
 // The dict behind a mappingproxy (`C.__dict__`), or the object itself.
 PyObject* behind_proxy(PyObject* object);
