@@ -141,7 +141,9 @@ ValueId Variables::derive(const Variable& v, ValueId base) {
   }
   // Of an expanded tensor, that would be as_strided's gradient: shared among the elements in one
   // place.
-  if (!v.single && overlaps_itself(p.facts.tensor())) return derive_with_others(v, base);
+  const bool by_operator =
+      v.made_by != nullptr && !v.single && std::holds_alternative<ValueId>(v.made_by->args[0]);
+  if (by_operator && overlaps_itself(p.facts.tensor())) return derive_with_others(v, base);
   require_same_dtype(v, p);
   return e_.emit(prims::strided_view(),
                  {Arg(base), Arg(ints(v.facts.tensor().sizes)), Arg(ints(v.facts.tensor().strides)),
