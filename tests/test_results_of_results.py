@@ -134,6 +134,49 @@ def with_dropout(x):
     return h, (h * h).sum()
 
 
+def one_written_of_two_on_a_memory(p, q):
+    before = (q * 3).sum()
+    p.mul_(3)
+    return (p * 2).sum() + (q * q.detach()).sum(), q.exp(), before
+
+
+def written_without_grad_mode(p, q):
+    before = p.sin()
+    with torch.no_grad():
+        p.mul_(3)
+    return p.exp(), q.sin(), before
+
+
+def other_one_is_read_first(p, q):
+    loss = (q * p.detach().clone()).sum()
+    q[0] += loss
+    return (loss + p.exp().sum() + q.sin().sum(),)
+
+
+def overlapping() -> tuple[Tensor, ...]:
+    base = inner(7)
+    return base[:4], base[3:]
+
+
+def base_and_view() -> tuple[Tensor, ...]:
+    base = inner(4)
+    return base, base[:4]
+
+
+def view_and_base() -> tuple[Tensor, ...]:
+    base = inner(4)
+    return base[:4], base
+
+
+def matrix_and_transpose() -> tuple[Tensor, ...]:
+    base = inner(3, 3)
+    return base, base.t()
+
+
+FAMILIES = [overlapping, base_and_view, view_and_base, matrix_and_transpose]
+ON_ONE_MEMORY = [one_written_of_two_on_a_memory, written_without_grad_mode, other_one_is_read_first]
+
+
 def all_pairs(args: tuple, out: tuple) -> list:
     tensors = [t for t in (*args, *out) if t.requires_grad]
     found = []
@@ -172,6 +215,8 @@ PROGRAMS = [
     (one_of_several_results, lambda: (inner(4, 2),)),
     (recurrent, lambda: (leaf(5, 2, 3),)),
     (with_dropout, lambda: (leaf(8),)),
+    (written_without_grad_mode, lambda: (part(4), leaf(4))),
+    *[(f, make) for f in ON_ONE_MEMORY for make in FAMILIES],
 ]
 
 

@@ -94,6 +94,7 @@ const std::vector<Card>& cards() {
       {"fulgurite::function", kKeepsTensors | kOwnHistory},
       {"fulgurite::leaf", kKeepsTensors | kOwnHistory},
       {"fulgurite::boundary", kKeepsTensors | kOwnHistory},
+      {"fulgurite::argument", kKeepsTensors | kOwnHistory},
       {"fulgurite::random_state", kEffect},
       {"fulgurite::draw_again", kKeepsTensors},
       {"fulgurite::end_draw", kKeepsTensors},

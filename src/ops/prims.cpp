@@ -68,6 +68,10 @@ at::Tensor boundary_impl(const at::Tensor& self, int64_t /*number*/,
                          const std::optional<at::Tensor>& /*base*/) {
   return self;
 }
+at::Tensor argument_impl(const at::Tensor& self, const at::Tensor& /*given*/,
+                         const std::optional<at::Tensor>& /*written*/) {
+  return self;
+}
 void checkpoint_impl(bool /*preserves_random_state*/) {}
 
 at::Tensor random_state_impl() { return at::detail::getDefaultCPUGenerator().get_state(); }
@@ -239,6 +243,7 @@ TORCH_LIBRARY(fulgurite, m) {
   m.def("function_backward(str name, int call, Tensor?[] cotangents) -> Tensor[]");
   m.def("leaf(Tensor self, bool given) -> Tensor");
   m.def("boundary(Tensor self, int number, Tensor? base) -> Tensor");
+  m.def("argument(Tensor self, Tensor given, Tensor? written) -> Tensor");
   m.def("checkpoint(bool preserves_random_state) -> ()");
   m.def("random_state() -> Tensor");
   m.def("draw_again(Tensor state, Tensor self) -> (Tensor, Tensor)");
@@ -271,6 +276,7 @@ TORCH_LIBRARY_IMPL(fulgurite, CompositeImplicitAutograd, m) {
   m.impl("function", function_impl);
   m.impl("leaf", leaf_impl);
   m.impl("boundary", boundary_impl);
+  m.impl("argument", argument_impl);
   m.impl("draw_again", draw_again_impl);
   m.impl("end_draw", end_draw_impl);
   m.impl("expect_sizes", expect_sizes_impl);
@@ -321,6 +327,7 @@ FULGURITE_PRIM(bump_version_)
 FULGURITE_PRIM(function)
 FULGURITE_PRIM(leaf)
 FULGURITE_PRIM(boundary)
+FULGURITE_PRIM(argument)
 FULGURITE_PRIM(checkpoint)
 FULGURITE_PRIM(random_state)
 FULGURITE_PRIM(draw_again)

@@ -35,6 +35,9 @@
 //   boundary(self, number, base) -> result   self with a node of its own in the graph: where hooks
 //                                       are, by number, or (-1) because the caller gets the tensor
 //                                       as well; with a base, the view of it that self is
+//   argument(self, given, written) -> result   the argument `given`, with the history that it has
+//                                       once it holds self: it is written back first. `written`:
+//                                       another argument on its memory that is written instead
 //   checkpoint(preserves_random_state)  of regions: what torch.utils.checkpoint computes again in
 //                                       backward instead of saving it
 //   random_state() -> state             of the default generator
@@ -70,6 +73,7 @@ const ir::Op& bump_version_();
 const ir::Op& function();
 const ir::Op& leaf();
 const ir::Op& boundary();
+const ir::Op& argument();
 const ir::Op& checkpoint();
 const ir::Op& random_state();
 const ir::Op& draw_again();

@@ -152,7 +152,7 @@ class Differentiator {
     for (size_t i = 0; i < in_.epilogue; ++i) {
       const Bind& b = in_.binds[i];
       if (!b.grad_mode && !(b.op == prims::set_data())) continue;
-      bool any = b.op == prims::leaf() || b.op == prims::boundary();
+      bool any = b.op == prims::leaf() || b.op == prims::boundary() || b.op == prims::argument();
       for_each_arg(b, [&](ValueId id) { any = any || active_[id]; });
       for_each_result(b, [&](ValueId id) {
         if (!any && !attached[id]) return;
@@ -349,7 +349,9 @@ class Differentiator {
   // In a program to read.
   void backward_of_step(const Bind& bind) {
     static const Op op = Op::get("fulgurite::function_backward");
-    if (bind.op == prims::boundary() && std::get<IValue>(bind.args[1]).toInt() < 0) {  // no hooks
+    const bool has_hooks =
+        bind.op == prims::boundary() && std::get<IValue>(bind.args[1]).toInt() >= 0;
+    if (bind.op == prims::argument() || (bind.op == prims::boundary() && !has_hooks)) {
       const auto result = std::get<ValueId>(bind.results[0]);
       return accumulate(std::get<ValueId>(bind.args[0]), cotangent_[result]);
     }

@@ -161,7 +161,7 @@ bool DirectWrites::is_written_before_epilogue() const {
                      [&](const Bind& b) {
                        if (destination_of(b) == nullptr) return false;
                        const size_t maker = made_by_[std::get<ValueId>(b.args[0])];
-                       return maker != kNobody && t_.binds[maker].op == prims::boundary();
+                       return maker != kNobody && t_.binds[maker].op == prims::argument();
                      });
 }
 

@@ -25,10 +25,11 @@ const ValueList& function_results(const Bind& function) {
 
 ValueList inputs_of_step(const Bind& step) {
   if (step.op == prims::function()) return function_inputs(step);
-  if (step.op == prims::boundary()) {
-    const auto* base = std::get_if<ValueId>(&step.args[2]);
-    const bool has_base = base != nullptr && *base != ir::kNoValue;
-    return {has_base ? *base : std::get<ValueId>(step.args[0])};
+  if (step.op == prims::boundary() || step.op == prims::argument()) {
+    const auto* other =
+        std::get_if<ValueId>(&step.args[2]);  // the base, or what is written instead
+    const bool has_other = other != nullptr && *other != ir::kNoValue;
+    return {has_other ? *other : std::get<ValueId>(step.args[0])};
   }
   return {};
 }

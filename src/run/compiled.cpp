@@ -91,9 +91,9 @@ Compiled::Compiled(Parts parts, std::shared_ptr<const FunctionHost> host, bool c
       constants_.emplace_back(static_cast<ir::ValueId>(id), t.values[id].constant);
   history_ = history_plan(parts_);
   for (size_t i = 0; i < epilogue_->size(); ++i)
-    if (std::none_of(history_.boundaries.begin(), history_.boundaries.end(),
-                     [&](const BoundaryStep& b) {
-                       return std::count(b.write_back.begin(), b.write_back.end(), i) > 0;
+    if (std::none_of(history_.arguments.begin(), history_.arguments.end(),
+                     [&](const ArgumentStep& a) {
+                       return std::count(a.write_back.begin(), a.write_back.end(), i) > 0;
                      }))
       rest_of_epilogue_.push_back(i);
   keeps_random_state_ = core_->draws_random_numbers();
@@ -251,7 +251,7 @@ void Compiled::finish(Frame& frame, std::vector<at::Tensor>& outputs) const {
   if (epilogue_->size() > 0) {
     UnderAutograd under;
     try {
-      history_.writes_back ? epilogue_->run(frame, rest_of_epilogue_) : epilogue_->run(frame);
+      history_.arguments.empty() ? epilogue_->run(frame) : epilogue_->run(frame, rest_of_epilogue_);
     } catch (...) {
       rethrow_after_write();
     }
@@ -285,7 +285,7 @@ struct Compiled::InputEdges : std::unordered_map<ir::ValueId, torch::autograd::E
 
 void Compiled::attach(Frame& frame, const at::Tensor& random_state, bool& written) const {
   InputEdges before;
-  if (history_.writes_back)
+  if (!history_.arguments.empty())
     for (const passes::GradientPart& part : parts_.parts)
       for (ir::ValueId id : part.differentiable)
         if (parts_.forward->value(id).kind == ir::ValueKind::Input)
@@ -302,8 +302,11 @@ void Compiled::attach(Frame& frame, const at::Tensor& random_state, bool& writte
         make_leaf(history_.leaves[step.index], frame);
         break;
       case HistoryStep::Kind::Boundary:
-        written = written || !history_.boundaries[step.index].write_back.empty();
-        make_boundary(history_.boundaries[step.index], host_.get(), *epilogue_, frame);
+        make_boundary(history_.boundaries[step.index], host_.get(), frame);
+        break;
+      case HistoryStep::Kind::Argument:
+        written = true;
+        give_argument_history(history_.arguments[step.index], *epilogue_, frame);
         break;
     }
   }

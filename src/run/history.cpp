@@ -56,8 +56,6 @@ class Ordering {
   HistoryPlan run() {
     for (size_t i = 0; i < t_.epilogue; ++i) add_step(t_.binds[i]);
     if (plan_.has_steps()) share_counters();
-    for (const BoundaryStep& b : plan_.boundaries)
-      plan_.writes_back = plan_.writes_back || !b.write_back.empty();
     order();
     return std::move(plan_);
   }
@@ -73,16 +71,14 @@ class Ordering {
       plan_.leaves.push_back(std::move(s));
     }
     if (b.op == prims::boundary()) plan_.boundaries.push_back(boundary_step(b));
+    if (b.op == prims::argument()) plan_.arguments.push_back(argument_step(b));
   }
 
   BoundaryStep boundary_step(const Bind& b) const {
     BoundaryStep s{std::get<c10::IValue>(b.args[1]).toInt(), std::get<ValueId>(b.args[0]),
                    std::get<ValueId>(b.results[0])};
     const auto* base = std::get_if<ValueId>(&b.args[2]);
-    if (base == nullptr || *base == ir::kNoValue) {
-      if (s.number < 0) find_write_back(s);
-      return s;
-    }
+    if (base == nullptr || *base == ir::kNoValue) return s;
     s.base = *base;
     for (ValueId id = s.value; id != s.base;) {
       const Bind* view = producer_[id];
@@ -94,22 +90,21 @@ class Ordering {
     return s;
   }
 
-  void find_write_back(BoundaryStep& s) const {
+  ArgumentStep argument_step(const Bind& b) const {
+    ArgumentStep s{std::get<ValueId>(b.args[0]), std::get<ValueId>(b.args[1]),
+                   std::get<ValueId>(b.results[0])};
+    if (const auto* written = std::get_if<ValueId>(&b.args[2])) s.written = *written;
+    if (s.written != ir::kNoValue) return s;
     for (size_t i = t_.epilogue; i < t_.binds.size(); ++i) {
-      const Bind& b = t_.binds[i];
-      bool takes = false;
-      for_each_arg(b, [&](ValueId id) { takes = takes || id == s.result; });
-      const std::vector<size_t> written = ops::written_arguments(b);
-      if (takes && written.size() == 1) {
-        s.write_back.push_back(i - t_.epilogue);
-        s.argument = std::get<ValueId>(b.args[written[0]]);
-      }
-      if (b.op == prims::bump_version_() && s.argument != ir::kNoValue &&
-          std::get<ValueId>(b.args[0]) == s.argument)
-        s.write_back.push_back(i - t_.epilogue);
+      const Bind& x = t_.binds[i];
+      for (size_t a : ops::written_arguments(x))
+        if (std::get_if<ValueId>(&x.args[a]) && std::get<ValueId>(x.args[a]) == s.argument &&
+            (x.op == prims::bump_version_() || x.op == prims::copy_()))
+          s.write_back.push_back(i - t_.epilogue);
     }
     if (s.write_back.empty())
       throw InternalError("an argument that the program goes on with is not written back");
+    return s;
   }
 
   // What a step gives a history, and of what it needs the history.
@@ -118,6 +113,7 @@ class Ordering {
     if (s.kind == Kind::Part) return parts_.parts[s.index].attached;
     if (s.kind == Kind::Leaf) return {plan_.leaves[s.index].result};
     if (s.kind == Kind::Boundary) return {plan_.boundaries[s.index].result};
+    if (s.kind == Kind::Argument) return {plan_.arguments[s.index].result};
     const FunctionStep& f = plan_.functions[s.index];
     return {f.results.begin(), f.results.end()};
   }
@@ -127,6 +123,10 @@ class Ordering {
     if (s.kind == Kind::Boundary) {
       const BoundaryStep& b = plan_.boundaries[s.index];
       return {b.base != ir::kNoValue ? b.base : b.value};
+    }
+    if (s.kind == Kind::Argument) {
+      const ArgumentStep& a = plan_.arguments[s.index];
+      return {a.written != ir::kNoValue ? a.written : a.value};
     }
     const FunctionStep& f = plan_.functions[s.index];
     Ids ids(f.inputs.begin(), f.inputs.end());
@@ -140,6 +140,7 @@ class Ordering {
     for (size_t k = 0; k < parts_.parts.size(); ++k) waiting.push_back({Kind::Part, k});
     for (size_t k = 0; k < plan_.functions.size(); ++k) waiting.push_back({Kind::Function, k});
     for (size_t k = 0; k < plan_.boundaries.size(); ++k) waiting.push_back({Kind::Boundary, k});
+    for (size_t k = 0; k < plan_.arguments.size(); ++k) waiting.push_back({Kind::Argument, k});
     std::set<ValueId> missing;
     for (const HistoryStep& s : waiting)
       for (ValueId id : given(s)) missing.insert(id);
@@ -242,17 +243,9 @@ at::Tensor taken_again(const BoundaryStep& step, Frame& frame) {
 
 }  // namespace
 
-void make_boundary(const BoundaryStep& step, const FunctionHost* host, const Plan& epilogue,
-                   Frame& frame) {
+void make_boundary(const BoundaryStep& step, const FunctionHost* host, Frame& frame) {
   at::Tensor result;
   if (step.base != ir::kNoValue) result = taken_again(step, frame);
-  if (!step.write_back.empty()) {
-    frame[step.result] = frame[step.value];
-    result = frame[step.argument].toTensor();
-    const UnderAutograd under;
-    epilogue.run(frame, step.write_back);
-    frame[step.argument] = result;
-  }
   if (!result.defined() || !result.requires_grad()) {
     const at::Tensor& value = frame[step.value].toTensor();
     result = tensor_of_its_own(value);
@@ -262,6 +255,17 @@ void make_boundary(const BoundaryStep& step, const FunctionHost* host, const Pla
   }
   if (host != nullptr && step.number >= 0) host->hooked(step.number, result);
   frame[step.result] = std::move(result);
+}
+
+void give_argument_history(const ArgumentStep& step, const Plan& epilogue, Frame& frame) {
+  const at::Tensor argument = frame[step.argument].toTensor();
+  if (!step.write_back.empty()) {
+    frame[step.result] = frame[step.value];  // what the write-back copies
+    const UnderAutograd under;
+    epilogue.run(frame, step.write_back);
+    frame[step.argument] = argument;
+  }
+  frame[step.result] = argument;
 }
 
 void give_function_history(const FunctionStep& step, const FunctionHost& host, Frame& frame) {

@@ -38,14 +38,18 @@ struct BoundaryStep {
   int64_t number;
   ir::ValueId value, result, base = ir::kNoValue;
   std::vector<const ir::Bind*> views = {};  // of the forward trace
-  // Of what is written back into an argument: the instructions of the epilogue that do it, which
-  // run here, and the argument, which is the result then.
+};
+
+// prims.argument: the result is the argument itself, after the instructions of the epilogue that
+// write it back have run; those of another one, where that is what is written.
+struct ArgumentStep {
+  ir::ValueId value, argument, result;
+  ir::ValueId written = ir::kNoValue;  // the result of the step of that other one
   std::vector<size_t> write_back = {};
-  ir::ValueId argument = ir::kNoValue;
 };
 
 struct HistoryStep {
-  enum class Kind : uint8_t { Part, Function, Leaf, Boundary } kind;
+  enum class Kind : uint8_t { Part, Function, Leaf, Boundary, Argument } kind;
   size_t index;  // of a part, or of a step of that kind
 };
 
@@ -53,9 +57,11 @@ struct HistoryPlan {
   std::vector<FunctionStep> functions;
   std::vector<LeafStep> leaves;
   std::vector<BoundaryStep> boundaries;
-  bool has_steps() const { return !(functions.empty() && leaves.empty() && boundaries.empty()); }
+  std::vector<ArgumentStep> arguments;
+  bool has_steps() const {
+    return !(functions.empty() && leaves.empty() && boundaries.empty() && arguments.empty());
+  }
   std::vector<HistoryStep> steps;  // what has a history is made before what depends on it
-  bool writes_back = false;        // a boundary does
 };
 
 HistoryPlan history_plan(const passes::Lowered& parts);
@@ -69,8 +75,8 @@ void share_version_counter(const at::Tensor& view, const at::Tensor& base);
 // Puts the results of a Function's call into the frame, with their history.
 void give_function_history(const FunctionStep& step, const FunctionHost& host, Frame& frame);
 void make_leaf(const LeafStep& step, Frame& frame);
-void make_boundary(const BoundaryStep& step, const FunctionHost* host, const Plan& epilogue,
-                   Frame& frame);
+void make_boundary(const BoundaryStep& step, const FunctionHost* host, Frame& frame);
+void give_argument_history(const ArgumentStep& step, const Plan& epilogue, Frame& frame);
 // The caller's tensors that the steps made leaves are again what they were: the run has failed.
 void take_leaves_back(const HistoryPlan& plan, Frame& frame);
 

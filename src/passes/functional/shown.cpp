@@ -36,27 +36,47 @@ Shown::Shown(const ir::Trace& recorded, Emitter& e, Variables& vars, const KeptH
       });
     });
     if (const auto* of = b.args.empty() ? nullptr : std::get_if<ValueId>(&b.args[0]);
-        of != nullptr && (ops::cuts_gradient(b.op) || (ops::is_view(b.op) && apart.count(*of) > 0)))
+        of != nullptr &&
+        (ops::cuts_gradient(b.op) || (ops::is_view(b.op) && apart.count(first[*of]) > 0)))
       for_each_result(b, [&](ValueId id) {
         apart.insert(id);
-        if (b.op == prims::data() || uncounted.count(*of) > 0) uncounted.insert(id);
+        if (b.op == prims::data() || uncounted.count(first[*of]) > 0) uncounted.insert(id);
       });
     if (ops::changes_geometry_in_place(b.op))
       if (const auto* id = std::get_if<ValueId>(&b.args[0]))
         reshaped_.insert(in_.value(*id).storage);
-    bool any = false;
-    for_each_arg(b, [&](ValueId id) {
-      any = any || (in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad);
-    });
-    for (size_t a : ops::written_arguments(b))
+    for (size_t a : ops::written_arguments(b)) {
+      size_t position = 0;
       ir::for_each_value(b.args[a], [&](ValueId id) {
-        writes_[in_.value(id).storage].push_back({&b, id, given[id],
-                                                  !any || !b.grad_mode || apart.count(id) > 0,
-                                                  uncounted.count(id) == 0});
+        const bool silent =
+            !b.grad_mode || !takes_history(b, position++) || apart.count(first[id]) > 0;
+        writes_[in_.value(id).storage].push_back(
+            {&b, id, given[id], silent, uncounted.count(first[id]) == 0});
       });
+    }
   }
   for (ValueId id : in_.outputs)
     if (id != kNoValue) outputs_.push_back(first[id]);
+}
+
+// What is written in that place of a list (_foreach_) depends on what stands in the same place.
+bool Shown::takes_history(const Bind& b, size_t position) const {
+  bool any = false;
+  auto look = [&](ValueId id) {
+    any = any ||
+          (id != kNoValue && in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad);
+  };
+  for (const Arg& a : b.args) {
+    if (const auto* id = std::get_if<ValueId>(&a)) look(*id);
+    const auto* list = std::get_if<ir::ValueList>(&a);
+    if (list == nullptr) continue;
+    if (!b.results.empty()) {
+      ir::for_each_value(a, look);
+    } else if (position < list->size()) {
+      look((*list)[position]);
+    }
+  }
+  return any;
 }
 
 // Is the result the very tensor that was given, after a write or requires_grad_()?
@@ -126,7 +146,7 @@ void Shown::check_secret_part(int v, const std::string& by) const {
 // The variable on whose node that of `v` hangs; -1: none that the program has.
 int Shown::parent_to_autograd(int v, const Bind& by) const {
   const Variable& var = vars_[v];
-  if (var.parent < 0 || var.is_given()) return var.parent;  // of an input, one that it is a view of
+  if (var.is_given()) return -1;  // it has one of its own
   if (!is_older(v, &by)) return var.parent;
   check_secret_part(v, by.op.id());
   const int origin = vars_.origin(v);
@@ -170,7 +190,10 @@ void Shown::use(int v, const Bind& by) {
     const ValueId now = vars_[*i].current;
     if (vars_[*i].is_given() && vars_[*i].hooked != now) continue;
     std::vector<int> below;
-    for (int b = v; b != *i; b = vars_[b].parent) below.push_back(b);
+    for (int b = v; b != *i; b = vars_[b].parent) {
+      if (b != v && vars_[b].is_given() && vars_[b].hooked != kNoValue) refuse(v, by.op.id());
+      below.push_back(b);
+    }
     for (auto b = below.rbegin(); b != below.rend(); ++b) {
       if (vars_[*b].hooked != kNoValue && vars_[*b].hooked == vars_[*b].current) break;
       if (ValueId& from = derived_from_.emplace(*b, kNoValue).first->second; from != now) {
@@ -223,9 +246,9 @@ bool Shown::moves(int v, const Write& w) const {
   return w.is_counted && (w.given == kNoValue || vars_.has_own_version(vars_.of(w.given)) == own);
 }
 
-// A view of the caller's whose version counter moved, and which got no history by that, has another
-// node than it had.
-bool Shown::is_moved_silently(int v) const {
+// A view of the caller's whose version counter moved, if through another tensor, has another node
+// than it had.
+bool Shown::is_moved(int v) const {
   if (!vars_[v].is_eager_view || vars_[v].history_changed) return false;
   const auto it = writes_.find(vars_[v].facts.storage);
   return reshaped_.count(vars_[v].facts.storage) > 0 ||
@@ -258,8 +281,7 @@ void Shown::show(int v, const Bind& by) {
   if (!e_.requires_grad(vars_.read(v))) return;
   if (var.own_history || (var.hooked != kNoValue && var.hooked == var.current)) return;
   if (var.is_given()) {
-    if (is_moved_silently(v)) refuse(v, by.op.id());
-    if (var.history_changed && !var.open) show_argument(v, by);
+    if (is_moved(v) || (var.history_changed && !var.open)) show_argument(v, by);
     return;
   }
   if (is_argument(v)) refuse(v, by.op.id());
@@ -274,15 +296,29 @@ void Shown::show(int v, const Bind& by) {
   if (!alone || !steps_.view_boundary(v, Arg(IValue(int64_t{-1})))) refuse(v, by.op.id());
 }
 
+// The one that the program wrote is written back; it gives others on its memory their history, too.
 void Shown::show_argument(int v, const Bind& by) {
-  const Storage& s = vars_.storage(vars_[v]);
-  const auto given = std::count_if(s.variables.begin(), s.variables.end(),
-                                   [&](int i) { return vars_[i].is_given(); });
-  if (given > 1 || vars_[v].resized || !vars_[v].version_bumped || vars_[v].requires_grad_set)
-    refuse(v, by.op.id());
-  vars_[v].current = vars_[v].hooked =
-      e_.emit(prims::boundary(), {Arg(vars_.read(v)), Arg(IValue(int64_t{-1})), Arg(IValue())},
-              vars_[v].facts, true);
+  int written = -1;
+  for (int i : vars_.storage(vars_[v]).variables) {
+    const Variable& other = vars_[i];
+    if (!other.is_given() || !other.written_directly) continue;
+    if (written >= 0 || other.resized || !other.version_bumped || other.separate_version ||
+        other.written_back || other.open)
+      refuse(v, by.op.id());
+    written = i;
+  }
+  if (written < 0 || vars_[v].separate_version || vars_[v].requires_grad_set) refuse(v, by.op.id());
+  auto emit = [&](int i, Arg instead) {
+    const ValueId contents = vars_.read(i);
+    vars_[i].current = vars_[i].hooked =
+        e_.emit(prims::argument(), {Arg(contents), Arg(vars_[i].input), std::move(instead)},
+                vars_[i].facts, true);
+  };
+  if (vars_[written].hooked == kNoValue || vars_[written].hooked != vars_[written].current) {
+    if (!e_.requires_grad(vars_.read(written))) refuse(v, by.op.id());
+    emit(written, Arg(IValue()));
+  }
+  if (v != written) emit(v, Arg(vars_[written].current));
 }
 
 void Shown::refuse(int v, const std::string& by) const {

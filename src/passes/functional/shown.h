@@ -44,6 +44,7 @@ class Shown {
   bool is_shown(int v) const;
   bool is_output(int v) const;
   bool is_argument(int v) const;
+  bool takes_history(const ir::Bind& b, size_t position) const;
   bool is_same_tensor(const ir::Bind& b, ir::ValueId given, ir::ValueId result) const;
   bool is_secret_part(int v) const;
   void check_secret_part(int v, const std::string& by) const;
@@ -54,7 +55,7 @@ class Shown {
   void check_changed_base(int v, const ir::Bind& by) const;
   bool is_apart(int v, const Write& w) const;
   bool moves(int v, const Write& w) const;
-  bool is_moved_silently(int v) const;
+  bool is_moved(int v) const;
   void show(int v, const ir::Bind& by);
   void show_argument(int v, const ir::Bind& by);
   bool has_other_origin(int origin) const;
