@@ -64,12 +64,15 @@ std::vector<ir::ValueId> all_attached(const passes::Lowered& parts) {
   return ids;
 }
 
-// By value: an input that the program writes.
+// By value: an input that the program writes, or something on its memory.
 std::vector<bool> overwritten_inputs(const passes::Lowered& parts) {
   const ir::Trace& t = *parts.forward;
   std::vector<bool> overwritten = ops::overwritten_inputs(t);
   for (const passes::LeafWrite& w : parts.leaf_writes)
     if (t.value(w.destination).kind == ir::ValueKind::Input) overwritten[w.destination] = true;
+  const ops::MemoryBases bases(t);
+  for (size_t id = 0; id < t.values.size(); ++id)
+    overwritten[id] = overwritten[id] || overwritten[bases.base(static_cast<ir::ValueId>(id))];
   return overwritten;
 }
 

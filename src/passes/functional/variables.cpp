@@ -141,7 +141,9 @@ ValueId Variables::derive(const Variable& v, ValueId base) {
   }
   // Of an expanded tensor, that would be as_strided's gradient: shared among the elements in one
   // place.
-  if (v.view != nullptr && overlaps_itself(p.facts.tensor())) return derive_with_others(v, base);
+  const bool by_operator =
+      v.made_by != nullptr && !v.single && std::holds_alternative<ValueId>(v.made_by->args[0]);
+  if (by_operator && overlaps_itself(p.facts.tensor())) return derive_with_others(v, base);
   require_same_dtype(v, p);
   return e_.emit(prims::strided_view(),
                  {Arg(base), Arg(ints(v.facts.tensor().sizes)), Arg(ints(v.facts.tensor().strides)),
@@ -151,7 +153,7 @@ ValueId Variables::derive(const Variable& v, ValueId base) {
 
 // One of several results of its operator.
 ValueId Variables::derive_with_others(const Variable& v, ValueId base) {
-  Bind again{v.view->op, v.view->args, {}, e_.location, e_.region, e_.grad_mode};
+  Bind again{v.made_by->op, v.made_by->args, {}, e_.location, e_.region, e_.grad_mode};
   again.args[0] = Arg(base);
   ValueId wanted = kNoValue;
   auto one = [&](ValueId recorded) {
@@ -162,7 +164,7 @@ ValueId Variables::derive_with_others(const Variable& v, ValueId base) {
     if (&other == &v) wanted = id;
     return id;
   };
-  for (const Result& r : v.view->results) {
+  for (const Result& r : v.made_by->results) {
     if (const auto* id = std::get_if<ValueId>(&r)) {
       again.results.emplace_back(one(*id));
       continue;
