@@ -97,9 +97,10 @@ class Ordering {
     if (s.written != ir::kNoValue) return s;
     for (size_t i = t_.epilogue; i < t_.binds.size(); ++i) {
       const Bind& x = t_.binds[i];
+      bool takes = x.op == prims::bump_version_();
+      for_each_arg(x, [&](ValueId id) { takes = takes || id == s.result; });
       for (size_t a : ops::written_arguments(x))
-        if (std::get_if<ValueId>(&x.args[a]) && std::get<ValueId>(x.args[a]) == s.argument &&
-            (x.op == prims::bump_version_() || x.op == prims::copy_()))
+        if (const auto* id = std::get_if<ValueId>(&x.args[a]); id && *id == s.argument && takes)
           s.write_back.push_back(i - t_.epilogue);
     }
     if (s.write_back.empty())

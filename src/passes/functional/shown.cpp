@@ -41,19 +41,37 @@ Shown::Shown(const ir::Trace& recorded, Emitter& e, Variables& vars, const KeptH
     if (ops::changes_geometry_in_place(b.op))
       if (const auto* id = std::get_if<ValueId>(&b.args[0]))
         reshaped_.insert(in_.value(*id).storage);
-    bool any = false;
-    for_each_arg(b, [&](ValueId id) {
-      any = any || (in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad);
-    });
-    for (size_t a : ops::written_arguments(b))
+    for (size_t a : ops::written_arguments(b)) {
+      size_t position = 0;
       ir::for_each_value(b.args[a], [&](ValueId id) {
+        const bool silent = !b.grad_mode || !takes_history(b, position++) || apart.count(id) > 0;
         writes_[in_.value(id).storage].push_back(
-            {&b, id, given[id], !any || !b.grad_mode || apart.count(id) > 0,
-             ops::bumps_versions(b.op) && uncounted.count(id) == 0});
+            {&b, id, given[id], silent, ops::bumps_versions(b.op) && uncounted.count(id) == 0});
       });
+    }
   }
   for (ValueId id : in_.outputs)
     if (id != kNoValue) outputs_.push_back(first[id]);
+}
+
+// What is written in that place of a list (_foreach_) depends on what stands in the same place.
+bool Shown::takes_history(const Bind& b, size_t position) const {
+  bool any = false;
+  auto look = [&](ValueId id) {
+    any = any ||
+          (id != kNoValue && in_.value(id).is_tensor() && in_.value(id).tensor().requires_grad);
+  };
+  for (const Arg& a : b.args) {
+    if (const auto* id = std::get_if<ValueId>(&a)) look(*id);
+    const auto* list = std::get_if<ir::ValueList>(&a);
+    if (list == nullptr) continue;
+    if (!b.results.empty()) {
+      ir::for_each_value(a, look);
+    } else if (position < list->size()) {
+      look((*list)[position]);
+    }
+  }
+  return any;
 }
 
 // Is the result the very tensor that was given, after a write or requires_grad_()?
@@ -178,7 +196,10 @@ void Shown::use(int v, const Bind& by) {
     const ValueId now = vars_[*i].current;
     if (vars_[*i].is_given() && vars_[*i].hooked != now) continue;
     std::vector<int> below;
-    for (int b = v; b != *i; b = vars_[b].parent) below.push_back(b);
+    for (int b = v; b != *i; b = vars_[b].parent) {
+      if (b != v && vars_[b].is_given() && vars_[b].hooked != kNoValue) refuse(v, &by);
+      below.push_back(b);
+    }
     for (auto b = below.rbegin(); b != below.rend(); ++b) {
       if (vars_[*b].hooked != kNoValue && vars_[*b].hooked == vars_[*b].current) break;
       if (ValueId& from = derived_from_.emplace(*b, kNoValue).first->second; from != now) {

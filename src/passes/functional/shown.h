@@ -45,6 +45,7 @@ class Shown {
   bool is_output(int v) const;
   bool is_argument(int v) const;
   bool is_same_tensor(const ir::Bind& b, ir::ValueId given, ir::ValueId result) const;
+  bool takes_history(const ir::Bind& b, size_t position) const;
   bool is_secret_part(int v) const;
   void check_secret_part(int v, const ir::Bind* by) const;
   bool is_older(int v, const ir::Bind* by) const;
