@@ -101,20 +101,29 @@ void Recording::expect_unseen_change(PyObject* object) {
 bool Recording::is_about_unseen_change(const Fact& fact) const {
   if (changed_unseen_.empty()) return false;
   switch (fact.kind) {
-    case FactKind::ListAll:
-    case FactKind::ListLength:
-    case FactKind::ListItem:
-    case FactKind::SetAll:
-    case FactKind::SetContains:
-    case FactKind::OrderedAll:
-    case FactKind::Slot:
-    case FactKind::Cell: {
+    // Of these tags tell, or what they find is looked up again when the run is over.
+    case FactKind::DictItem:
+    case FactKind::DictAll:
+    case FactKind::DictLength:
+    case FactKind::CachedCall:
+    case FactKind::InstanceDict:
+    case FactKind::TypeAttribute:
+    case FactKind::Mro:
+    case FactKind::Protocol:
+    case FactKind::TypeOf:
+    case FactKind::FunctionCode:
+    case FactKind::CallResult:
+    case FactKind::Getset:
+    case FactKind::TupleItem:
+    case FactKind::WeakReference:
+    case FactKind::ContextVariable:
+    case FactKind::ThreadLocal:
+      return false;
+    default: {
       const auto slot = static_cast<size_t>(fact.holder_slot);
       PyObject* holder = fact.holder_slot < 0 ? fact.holder.get() : slot_objects_[slot].get();
       return changed_unseen_.count(holder) != 0;
     }
-    default:
-      return false;
   }
 }
 

@@ -319,7 +319,7 @@ void Recording::read_order(PyObject* ordered_dict) {
 
 void Recording::read_weak_reference(PyObject* reference) {
   if (is_born(reference) || has_fact(FactKind::WeakReference, reference, nullptr)) return;
-  PyObject* target = PyWeakref_GET_OBJECT(reference);
+  PyObject* target = reinterpret_cast<PyWeakReference*>(reference)->wr_object;
   if (target == Py_None) return refuse("calls a weak reference whose object is gone");
   add_fact(FactKind::WeakReference, reference, nullptr, target, MatchBy::Identity);
 }
