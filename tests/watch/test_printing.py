@@ -1,5 +1,7 @@
 """What a call prints is printed again by each call that a program serves, to the stream as it is then."""
 
+# ruff: noqa: UP030, UP031, UP032
+
 import contextlib
 import io
 import sys
@@ -134,7 +136,42 @@ def by_a_format_method(x):
     return x * 2
 
 
-NUMBERS = [number, formatted_number, kept_text, width, digit, tensor_without_dimensions, by_a_format_method]  # fmt: skip
+def by_percent(x):
+    mean, count = x.mean().item(), (x > 0).sum().item()
+    print("%s %5.1f|%-8.2e|%d %03d %+d %r%%" % ("run", mean, mean, count, count, count, mean))
+    print(
+        "%s %s %.2f" % (tuple(x.shape), [1, 2], mean),
+        "%.3f" % mean,
+        "%5d|%-5d|% d" % (count, -count, count),
+    )
+    return x * 2
+
+
+def by_braces(x):
+    mean, count = x.mean().item(), (x > 0).sum().item()
+    print("epoch {} loss {:.3f} {name:>6} {{}}".format(3, mean, name="run"))
+    print("{0} {1:>8.2e} {0:05d} {2} {3!s}".format(count, mean, x.shape, mean))
+    return x * 2
+
+
+def put_together(x):
+    mean = x.mean().item()
+    print("loss " + str(mean) + "; " + repr(mean) + format(mean, "9.3f"))
+    print(", ".join([f"{v:.2f}" for v in x.tolist()]), "-".join(("a", str(mean))))
+    line = "a"
+    line += f" {mean:.1f}"
+    line += "!"
+    print(line)
+    return x * 2
+
+
+def joined(x):
+    print("loss " + f"{x.sum().item():.2f}")
+    return x + 1
+
+
+NUMBERS = [number, formatted_number, kept_text, width, digit, tensor_without_dimensions, by_a_format_method,
+           by_percent, by_braces, put_together, joined]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", NUMBERS)
@@ -178,11 +215,6 @@ def whole_number(x):
     return x + 1
 
 
-def joined(x):
-    print("loss " + f"{x.sum().item():.2f}")
-    return x + 1
-
-
 def in_a_list(x):
     print([x.sum().item()])
     return x + 1
@@ -194,7 +226,7 @@ def used_later(x):
     return x + len(str(n))
 
 
-@pytest.mark.parametrize("f", [tensor, whole_number, joined, in_a_list, used_later])
+@pytest.mark.parametrize("f", [tensor, whole_number, in_a_list, used_later])
 def test_other_text_of_the_data_is_left_to_eager(f):
     calls = [(torch.arange(3.0) + i / 3,) for i in range(6)]
     compiled = fg.jit(f)
@@ -226,6 +258,8 @@ LOOKS = [
     "r = (lambda: s)", "r = type('C', (), {'v': 1})().__class__.__name__ + s", "r = s.__len__()",
     "import operator; r = operator.getitem(s, 0)", "r = getattr(s, 'upper')()", "r = s.split('.')",
     "s = f'{x.sum()!s}'; r = s", "s = f'{x.sum():.1f}'; r = len(s)", "s = f'{x.mean()}'; keep.append(s); r = s", "r = x.sum().__format__('.2f')",
+    "r = '%.2f' % n", "r = '%s %s' % (s, n)", "r = ['{:.1f} {}'.format(n, t)]", "r = len('%d' % int(n))", "r = str(n)[0]", "r = {repr(n): 1}",
+    "r = '%05.1f %5s %i' % (n, n, int(n))", "r = (str(n) + s) * 2", "r = '%s' % [n]", "r = '{0!r:>9}'.format(n)", "r = ','.join([str(n)] * 2)", "r = '%x' % int(n)",
     "r = format(x.sum(), '.1f')", "r = n.__format__('.1f')", "r = '{}'.format(s)", "r = int(s.split('.')[0])", "r = s * 2", "r = bool(s) and t", "r = next(iter(t))",
 ]  # fmt: skip
 

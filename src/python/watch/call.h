@@ -35,6 +35,7 @@ class Call {
   bool number_choice(int operation);
   bool number_rounding();
   bool number_format(const std::string& called);
+  bool text_of_numbers(const std::string& called, const std::vector<int>& nodes);
   bool number_extreme(int operation, PyObject* const* items, Py_ssize_t count);
   void number_use(std::vector<int> nodes);
   void tensor_use();

@@ -140,6 +140,7 @@ void Call::numbers(const CalleeModel& model) {
   }
   if (nodes.empty() && model.callee == Callee::Op) return tensor_use();
   if (nodes.empty() || prints_numbers(nodes.size())) return;
+  if (frame_.frame != nullptr && text_of_numbers(called, nodes)) return;
   if (frame_.frame == nullptr || looks_at_text(model.callee)) return n.fix(nodes);
   // An instance of a Python class: its __new__ and __init__ are watched, and object's look at
   // nothing.

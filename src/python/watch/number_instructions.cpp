@@ -69,6 +69,10 @@ void binary(Recording& r, Frame& frame, int operation, PyObject* left, PyObject*
   n.collect(left, nodes);
   n.collect(right, nodes);
   if (nodes.empty()) return;
+  const bool adds = operation % 13 == NB_ADD;
+  if (PyUnicode_CheckExact(left) && (adds || operation % 13 == NB_REMAINDER) &&
+      binary_text(r, frame, adds, left, right))
+    return;
   if (is_number_object(left) && is_number_object(right)) {
     const bool floats =
         PyFloat_CheckExact(left) || PyFloat_CheckExact(right) || operation % 13 == NB_TRUE_DIVIDE;

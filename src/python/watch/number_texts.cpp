@@ -17,6 +17,19 @@ PyRef fresh_text(PyObject* text) {
   return fresh;
 }
 
+bool gives_text(const std::vector<PyRef>& pieces, PyObject* text) {
+  PyRef all = PyRef::steal(PyUnicode_FromString(""));
+  for (const PyRef& part : pieces) {
+    PyRef piece = part;
+    if (PyTuple_Check(part.get()))
+      piece = PyRef::steal(
+          PyObject_Format(PyTuple_GET_ITEM(part.get(), 0), PyTuple_GET_ITEM(part.get(), 1)));
+    if (piece && all) all = PyRef::steal(PyUnicode_Concat(all.get(), piece.get()));
+    if (!piece || !all) return PyErr_Clear(), false;
+  }
+  return values_equal(all.get(), text);
+}
+
 void NumberWatch::track_text(PyObject* text, std::vector<int> nodes, std::vector<PyRef> pieces) {
   carry(text, std::move(nodes));
   texts_.emplace(text, std::move(pieces));

@@ -302,7 +302,9 @@ void number_result(Recording& r, Frame& frame) {
       if (PyIter_Check(result)) n.carry(result, std::move(step->nodes));
       return;
     case NumberStep::Kind::Text: {
-      PyRef fresh = PyUnicode_CheckExact(result) && !step->delegated ? fresh_text(result) : PyRef();
+      const bool as_expected =
+          PyUnicode_CheckExact(result) && !step->delegated && gives_text(step->pieces, result);
+      PyRef fresh = as_expected ? fresh_text(result) : PyRef();
       if (!fresh) return n.fix(step->nodes);
       n.track_text(fresh.get(), std::move(step->nodes), std::move(step->pieces));
       PyObject* old = *place;

@@ -96,6 +96,10 @@ bool is_number_object(PyObject* object);  // exactly a float, or an int of 64 bi
 PyRef fresh_number(PyObject* number);
 
 PyRef fresh_text(PyObject* text);
+// Whether the pieces of a text (NumberWatch::track_text) are this one now.
+bool gives_text(const std::vector<PyRef>& pieces, PyObject* text);
+// `"%.3f" % n` and the sum of two texts: false if what comes out cannot be followed.
+bool binary_text(Recording& r, Frame& frame, bool adds, PyObject* left, PyObject* right);
 
 // Before the instruction runs; `top` is one past the top of the stack. Calls are seen by Call.
 void number_instruction(Recording& r, Frame& frame);
