@@ -207,6 +207,16 @@ def matrix_and_transpose() -> tuple[Tensor, ...]:
     return base, base.t()
 
 
+def base_gets_a_history(x, y, w):
+    y.copy_(w)
+    return x.exp(), y.sin()
+
+
+def without_a_history() -> tuple[Tensor, ...]:
+    base = torch.zeros(2, 3)
+    return base, base[0], leaf(3)
+
+
 FAMILIES = [overlapping, base_and_view, view_and_base, matrix_and_transpose]
 ON_ONE_MEMORY = [one_written_of_two_on_a_memory, written_without_grad_mode, other_one_is_read_first]
 
@@ -259,6 +269,7 @@ PROGRAMS = [
     (older_view_of_a_result, lambda: (leaf(4, 2),)),
     (older_view_that_gets_a_history, lambda: (part(4, 2), leaf(4, 2))),
     (older_view_that_gets_a_history, lambda: (torch.zeros(5, 2)[1:], leaf(4, 2))),
+    (base_gets_a_history, without_a_history),
     *[(f, make) for f in ON_ONE_MEMORY for make in FAMILIES],
 ]
 

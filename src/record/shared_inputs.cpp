@@ -58,20 +58,19 @@ std::vector<SharedInput> Recorder::Impl::shared_inputs(const std::vector<ValueId
     at::Tensor base;
     bool several = false;
     ValueId of = kNoValue;
+    const bool one_base = std::all_of(group.begin(), group.end(),
+                                      [&](const Given& g) { return g.base.is_same(first.base); });
+    const bool gets_history = written_with_grad.count(facts[first.value].storage) > 0;
     for (const Given& g : group) {
-      const bool alone = group.size() == 1 && written_with_grad.count(facts[g.value].storage) > 0;
-      if (!values[g.value].tensor().requires_grad && !alone) continue;
+      if (!values[g.value].tensor().requires_grad && !(gets_history && one_base)) continue;
       several = several || (base.defined() && !base.is_same(g.base));
       base = g.base;
       of = g.value;
     }
-    const bool one_base = std::all_of(group.begin(), group.end(), [&](const Given& g) {
-      return g.base.is_same(group.front().base);
-    });
-    if (!base.defined() && !one_base && written_with_grad.count(facts[group.front().value].storage))
+    if (several || (base.defined() && !is_plain(base))) base = at::Tensor();
+    if (!base.defined() && !several && gets_history)
       refuse("FG-151",
              "inputs share memory that gets a history, and they are not all views of one tensor");
-    if (several || (base.defined() && !is_plain(base))) base = at::Tensor();
     if (base.defined() && std::none_of(group.begin(), group.end(),
                                        [&](const Given& g) { return g.tensor.is_same(base); })) {
       external(base);
