@@ -351,6 +351,7 @@ std::string current_value(const Fact& fact, const std::vector<PyRef>& slots) {
     case FactKind::WeakReference:
       return describe_object(reinterpret_cast<PyWeakReference*>(holder)->wr_object);
     case FactKind::ContextVariable:
+    case FactKind::ThreadLocal:
       return "another value";
     case FactKind::TupleItem:
       return describe_object(find(fact, holder, nullptr).get());
