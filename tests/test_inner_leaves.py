@@ -413,3 +413,42 @@ def test_an_argument_beside_a_view_of_it_becomes_a_leaf():
         y.sum().backward()
         assert out is x
         torch.testing.assert_close(x.grad, 2 * (2 * x.detach()).cos())
+
+
+def test_parameters_are_frozen_for_a_part_of_a_training_step() -> None:
+    """As actor-critic methods do: the critic learns, and judges the actor without learning."""
+
+    def build() -> tuple[torch.nn.Module, torch.nn.Module, Callable]:
+        torch.manual_seed(0)
+        critic, actor = torch.nn.Linear(4, 1), torch.nn.Linear(3, 1)
+        learn_critic = torch.optim.SGD(critic.parameters(), 0.1)
+        learn_actor = torch.optim.SGD(actor.parameters(), 0.1)
+
+        def step(state: Tensor) -> tuple[Tensor, Tensor]:
+            loss = critic(torch.cat([state, actor(state).detach()], 1)).square().mean()
+            learn_critic.zero_grad()
+            loss.backward()
+            learn_critic.step()
+            for p in critic.parameters():
+                p.requires_grad = False
+            value = -critic(torch.cat([state, actor(state)], 1)).mean()
+            learn_actor.zero_grad()
+            value.backward()
+            learn_actor.step()
+            for p in critic.parameters():
+                p.requires_grad = True
+            return loss.detach(), value.detach()
+
+        return critic, actor, step
+
+    critic, actor, step = build()
+    critic_of_eager, actor_of_eager, eager = build()
+    jitted = fg.jit(step)
+    for call in range(5):
+        torch.manual_seed(call)
+        state = torch.randn(5, 3)
+        torch.testing.assert_close(jitted(state), eager(state), rtol=0, atol=0)
+        for got, want in ((critic, critic_of_eager), (actor, actor_of_eager)):
+            for p, q in zip(got.parameters(), want.parameters(), strict=True):
+                assert p.requires_grad and torch.equal(p, q) and torch.equal(p.grad, q.grad)
+    assert fg.cache_hits(jitted) >= 3, fg.fallbacks(jitted)

@@ -320,7 +320,8 @@ class Functionalizer {
     }
     vars_.alias_of(after, tensor);
     vars_[tensor].requires_grad_set = true;
-    vars_[tensor].leaf_to_be = on && kept_.is_used(after);
+    vars_[tensor].leaf_to_be =
+        on && kept_.is_used(after) && writes_.is_used_with_views_after(bind, tensor);
     if (vars_[tensor].leaf_to_be && vars_[tensor].change != nullptr &&
         vars_.storage(vars_[tensor]).visible)
       throw Refusal("FG-187", "requires_grad_() was called on an argument after detach_()");

@@ -5,12 +5,12 @@
 #include <unordered_set>
 
 #include "ir/errors.h"
+#include "ops/prims.h"
 #include "passes/functional/overlap.h"
 #include "passes/functional/writes.h"
 
 namespace fulgurite::passes {
 
-using ir::Arg;
 using ir::Bind;
 using ir::kNoValue;
 using ir::Value;
@@ -84,7 +84,7 @@ void Writes::check_views_of_detached(const Bind& bind, int target) const {
 
 void Writes::check_views_of_leaf(const Bind& bind, int target) const {
   for (int i : vars_.storage(vars_[target]).variables)
-    if (i != target && vars_.is_within(i, target) && is_used_after(bind, i))
+    if (i != target && vars_.is_within(i, target) && is_used_with_views_after(bind, i))
       throw Refusal("FG-187", "requires_grad_() was called on a tensor of which there are views");
 }
 
@@ -99,36 +99,36 @@ bool Writes::gives_history(const Bind& bind) const {
 
 // Whether the program uses the variable after this bind, or returns it.
 bool Writes::is_used_after(const Bind& bind, int variable) const {
-  return is_any_used_after(bind, /*in_grad_mode=*/false, [&](int v) { return v == variable; });
+  return is_any_used_after(bind, /*for_history=*/false, [&](int v) { return v == variable; });
 }
 
-// The same in grad mode, and for its views. (Views that are made later are no use: they begin with
-// what the memory holds then.)
+// The same for a history, and for its views. (To make a view without grad mode is no use.)
 bool Writes::is_used_with_views_after(const Bind& bind, int variable) const {
-  return is_any_used_after(bind, /*in_grad_mode=*/true,
+  return is_any_used_after(bind, /*for_history=*/true,
                            [&](int v) { return vars_.is_within(v, variable); });
 }
 
-bool Writes::is_any_used_after(const Bind& bind, bool in_grad_mode,
+bool Writes::is_any_used_after(const Bind& bind, bool for_history,
                                const std::function<bool(int)>& is_one) const {
-  std::unordered_set<ValueId> later;  // what operators that write one return: the same tensor
+  std::unordered_set<ValueId> later;  // the same tensor after a write, and views of it
   auto shows = [&](ValueId id) {
     return id != kNoValue && in_.value(id).is_tensor() &&
            (is_one(vars_.of(id)) || later.count(id) > 0);
   };
   for (const Bind* b = &bind; b != in_.binds.data() + in_.binds.size(); ++b) {
     bool used = false;
-    if (b != &bind && (b->grad_mode || !in_grad_mode))
+    const bool is_none = b->op == prims::set_grad() || b->op == prims::set_requires_grad();
+    if (b != &bind && !(for_history && (!b->grad_mode || is_none)))
       for_each_arg(*b, [&](ValueId id) { used = used || shows(id); });
     if (used) return true;
-    for (size_t a : ops::written_arguments(*b))
-      ir::for_each_value(b->args[a], [&](ValueId written) {
-        if (!shows(written)) return;
-        for_each_result(*b, [&](ValueId id) {
-          if (in_.value(id).is_tensor() && in_.value(id).storage == in_.value(written).storage)
-            later.insert(id);
-        });
+    if (!ops::is_view(b->op) && ops::written_arguments(*b).empty()) continue;
+    for_each_arg(*b, [&](ValueId of) {
+      if (!shows(of)) return;
+      for_each_result(*b, [&](ValueId id) {
+        if (in_.value(id).is_tensor() && in_.value(id).storage == in_.value(of).storage)
+          later.insert(id);
       });
+    });
   }
   return std::any_of(in_.outputs.begin(), in_.outputs.end(), shows);
 }

@@ -20,7 +20,10 @@ class Writes {
   // Throws Refusal FG-163 where eager will not have `target` changed in place, or views of its
   // memory used afterwards.
   void check_restricted_views(const ir::Bind& bind, int target) const;
-  // Throws Refusal FG-187 where views of a tensor that becomes a leaf are used afterwards.
+  // In grad mode, or by the caller.
+  bool is_used_with_views_after(const ir::Bind& bind, int variable) const;
+  // Throws Refusal FG-187 where views of a tensor that becomes a leaf are used in grad mode
+  // afterwards.
   void check_views_of_leaf(const ir::Bind& bind, int target) const;
   // Throws Refusal FG-154 where detach_() changes what views of the tensor are to autograd: they
   // take their history from their base when its memory was written.
@@ -33,8 +36,7 @@ class Writes {
   bool gives_history(const ir::Bind& bind) const;
   bool gives_history(const ir::Bind& functional, size_t position) const;
   bool is_used_after(const ir::Bind& bind, int variable) const;
-  bool is_used_with_views_after(const ir::Bind& bind, int variable) const;
-  bool is_any_used_after(const ir::Bind& bind, bool in_grad_mode,
+  bool is_any_used_after(const ir::Bind& bind, bool for_history,
                          const std::function<bool(int)>& is_one) const;
   void resize_empty_outs(const ir::Bind& bind, const std::vector<int>& targets);
   void check_overlaps(const ir::Bind& bind, const std::vector<size_t>& written) const;
