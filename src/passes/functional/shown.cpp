@@ -124,7 +124,7 @@ bool Shown::is_older(int v, const Bind* by) const {
   const auto it = writes_.find(var.facts.storage);
   return it != writes_.end() && var.made_by != nullptr && var.change == nullptr &&
          std::any_of(it->second.begin(), it->second.end(), [&](const Write& w) {
-           return w.is_counted && w.bind >= var.made_by && (by == nullptr || w.bind < by);
+           return w.bind >= var.made_by && (by == nullptr || w.bind < by) && moves(v, w);
          });
 }
 
@@ -132,7 +132,7 @@ bool Shown::is_older(int v, const Bind* by) const {
 bool Shown::is_written_with_others(int v, const Bind* by) const {
   const std::vector<Write>& writes = writes_.at(vars_[v].facts.storage);
   const auto last = std::find_if(writes.rbegin(), writes.rend(), [&](const Write& w) {
-    return w.is_counted && (by == nullptr || w.bind < by);
+    return (by == nullptr || w.bind < by) && moves(v, w);
   });
   return std::count_if(writes.begin(), writes.end(),
                        [&](const Write& w) { return w.bind == last->bind; }) > 1;
