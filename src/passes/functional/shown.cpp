@@ -120,11 +120,18 @@ bool Shown::is_argument(int v) const {
 // Is it a view from before a write of its memory? It has got another node since, which leads to its
 // base at once. (`by`: up to there; nullptr: to the end.)
 bool Shown::is_older(int v, const Bind* by) const {
-  const Variable& var = vars_[v];
-  const auto it = writes_.find(var.facts.storage);
-  return it != writes_.end() && var.made_by != nullptr && var.change == nullptr &&
+  return vars_[v].change == nullptr &&
+         is_written_since(v, by, [&](const Write& w) { return moves(v, w); });
+}
+
+// Was its memory written after it was made?
+bool Shown::is_written_since(int v, const Bind* by,
+                             const std::function<bool(const Write&)>& counts) const {
+  const Bind* made_by = vars_[v].made_by;
+  const auto it = writes_.find(vars_[v].facts.storage);
+  return it != writes_.end() && made_by != nullptr &&
          std::any_of(it->second.begin(), it->second.end(), [&](const Write& w) {
-           return w.bind >= var.made_by && (by == nullptr || w.bind < by) && moves(v, w);
+           return w.bind >= made_by && (by == nullptr || w.bind < by) && counts(w);
          });
 }
 
@@ -142,7 +149,7 @@ bool Shown::is_written_with_others(int v, const Bind* by) const {
 void Shown::hang_older_on_base(int v, const Bind* by) {
   const int origin = vars_.origin(v);
   for (int i = v; i >= 0 && e_.requires_grad(vars_.read(v)); i = vars_[i].parent)
-    if (is_older(i, by)) check_secret_part(i, by);
+    check_secret_part(i, by);
   if (origin == v || !e_.requires_grad(vars_.read(origin))) return;
   for (int i = v; i != origin; i = vars_[i].parent) {
     if (!is_older(i, by)) continue;
@@ -163,7 +170,7 @@ bool Shown::is_secret_part(int v) const { return vars_[v].rename && vars_[v].cha
 
 // Older than a write, it keeps the node that it had, which its tensor has no longer.
 void Shown::check_secret_part(int v, const Bind* by) const {
-  if (!is_secret_part(v)) return;
+  if (!is_secret_part(v) || !is_written_since(v, by, [](const Write&) { return true; })) return;
   for (int i = vars_[v].parent; i >= 0; i = vars_[i].parent)
     if (is_shown(i)) refuse(v, by);
 }

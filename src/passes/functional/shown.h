@@ -9,6 +9,7 @@
 // they no longer have, in eager as well.)
 #pragma once
 
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -49,6 +50,8 @@ class Shown {
   bool is_secret_part(int v) const;
   void check_secret_part(int v, const ir::Bind* by) const;
   bool is_older(int v, const ir::Bind* by) const;
+  bool is_written_since(int v, const ir::Bind* by,
+                        const std::function<bool(const Write&)>& counts) const;
   bool is_written_with_others(int v, const ir::Bind* by) const;
   void hang_older_on_base(int v, const ir::Bind* by);
   void use(int v, const ir::Bind& by);
